@@ -1,0 +1,21 @@
+//! The program form that everything else reads: types, the op table, nodes, programs and the builder.
+
+mod node;
+mod op;
+mod program;
+mod types;
+mod walk;
+
+pub use node::{
+    Args, Axis, Block, BufferId, FunctionId, Literal, Local, MemoryOrdering, Node, Operand, ReduceOp, Tile,
+    Value,
+};
+pub use op::{
+    ArgType, AtomicOp, BuiltinOp, ComputeOp, ControlOp, Effect, OpId, OpInfo, ReadOp, ResultType, SubgroupOp,
+    SyncOp, WriteOp,
+};
+pub use program::{
+    Body, Buffer, BufferKind, Digest, Function, Name, Program, ProgramError, ProgramParts, is_name,
+};
+pub use types::{DataType, TypeSet};
+pub use walk::{value_types, walk};

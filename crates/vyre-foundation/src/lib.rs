@@ -1,0 +1,14 @@
+//! The language: its program form, its text and wire forms, its validator and its optimiser.
+//!
+//! No IO, no unsafe, no clock, no globals. Data flows one way, and each step is a function:
+//!
+//! ```text
+//! text --parse--\
+//! wire --decode--> Program --validate--> ValidProgram --optimise--> ValidProgram
+//! builder ------/
+//! ```
+
+pub mod diagnostic;
+pub mod ir;
+pub mod limits;
+pub mod wire;
