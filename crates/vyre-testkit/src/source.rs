@@ -1,0 +1,244 @@
+//! Where the generators' choices come from.
+//!
+//! Every choice is drawn from a stream of bytes. A seeded stream never ends; a slice of bytes does, and then gives
+//! zeros. Generators put the plainest choice at zero and stop adding lines once a source is spent, so a fuzzer's
+//! shorter or smaller input is a smaller program, and [`shrink`] works on any generator alike.
+
+/// A stream of bytes to draw choices from.
+pub trait Source {
+    /// The next byte; zero once the source is spent.
+    fn byte(&mut self) -> u8;
+
+    /// Whether only zeros follow.
+    fn is_spent(&self) -> bool {
+        false
+    }
+}
+
+/// An endless source that a seed fixes (splitmix64).
+#[derive(Clone, Debug)]
+pub struct Seeded {
+    state: u64,
+    word: u64,
+    bytes_left: u32,
+}
+
+impl Seeded {
+    /// The stream of `seed`.
+    pub const fn new(seed: u64) -> Seeded {
+        Seeded { state: seed, word: 0, bytes_left: 0 }
+    }
+
+    /// The next 64 bits at once.
+    pub const fn next_u64(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}
+
+impl Source for Seeded {
+    fn byte(&mut self) -> u8 {
+        if self.bytes_left == 0 {
+            self.word = self.next_u64();
+            self.bytes_left = 8;
+        }
+        self.bytes_left -= 1;
+        let byte = self.word as u8;
+        self.word >>= 8;
+        byte
+    }
+}
+
+/// A source over bytes that a fuzzer or a shrinker made.
+#[derive(Clone, Debug)]
+pub struct Bytes<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Bytes<'a> {
+    /// The stream of `bytes`, then zeros.
+    pub const fn new(bytes: &'a [u8]) -> Bytes<'a> {
+        Bytes { bytes }
+    }
+}
+
+impl Source for Bytes<'_> {
+    fn byte(&mut self) -> u8 {
+        match self.bytes.split_first() {
+            Some((first, rest)) => {
+                self.bytes = rest;
+                *first
+            }
+            None => 0,
+        }
+    }
+
+    fn is_spent(&self) -> bool {
+        self.bytes.is_empty()
+    }
+}
+
+/// A source that keeps what was drawn, so that a seeded run can be replayed and shrunk as bytes.
+#[derive(Clone, Debug)]
+pub struct Recorded<S> {
+    source: S,
+    drawn: Vec<u8>,
+}
+
+impl<S: Source> Recorded<S> {
+    /// Records what is drawn from `source`.
+    pub const fn new(source: S) -> Recorded<S> {
+        Recorded { source, drawn: Vec::new() }
+    }
+
+    /// The bytes drawn so far.
+    pub fn into_drawn(self) -> Vec<u8> {
+        self.drawn
+    }
+}
+
+impl<S: Source> Source for Recorded<S> {
+    fn byte(&mut self) -> u8 {
+        let byte = self.source.byte();
+        self.drawn.push(byte);
+        byte
+    }
+
+    fn is_spent(&self) -> bool {
+        self.source.is_spent()
+    }
+}
+
+/// Choices over a source.
+pub struct Draw<'a> {
+    source: &'a mut dyn Source,
+}
+
+impl<'a> Draw<'a> {
+    /// Choices drawn from `source`.
+    pub fn new(source: &'a mut dyn Source) -> Draw<'a> {
+        Draw { source }
+    }
+
+    /// Whether only the plainest choices follow.
+    pub fn is_spent(&self) -> bool {
+        self.source.is_spent()
+    }
+
+    /// 64 free bits.
+    pub fn bits(&mut self) -> u64 {
+        (0..8).fold(0, |bits, _| bits << 8 | u64::from(self.source.byte()))
+    }
+
+    /// A number below `bound`; 0 if the bound is 0.
+    pub fn below(&mut self, bound: u32) -> u32 {
+        // One byte for small bounds keeps the bias of the remainder low and a fuzzer's input short.
+        let bytes = match bound {
+            0 | 1 => return 0,
+            2..=16 => 1,
+            17..=4096 => 2,
+            _ => 4,
+        };
+        let drawn = (0..bytes).fold(0, |bits, _| bits << 8 | u32::from(self.source.byte()));
+        drawn % bound
+    }
+
+    /// True `of_256` times of 256.
+    pub fn chance(&mut self, of_256: u32) -> bool {
+        u32::from(self.source.byte()) + of_256 >= 256
+    }
+
+    /// A number from `low` to `high`, both possible.
+    pub fn between(&mut self, low: u32, high: u32) -> u32 {
+        low + self.below(high - low + 1)
+    }
+
+    /// One of `items`, which are not empty.
+    pub fn pick<T: Copy>(&mut self, items: &[T]) -> T {
+        items[self.below(items.len() as u32) as usize]
+    }
+
+    /// One of `items` by its weight; `None` if all weights are zero.
+    pub fn weighted<T: Copy>(&mut self, items: &[(T, u32)]) -> Option<T> {
+        let mut at = self.below(items.iter().map(|(_, weight)| weight).sum());
+        for (item, weight) in items {
+            if at < *weight {
+                return Some(*item);
+            }
+            at -= weight;
+        }
+        None
+    }
+}
+
+/// The shortest and smallest bytes found, starting from `bytes`, for which `fails` still holds.
+///
+/// Cuts out ever smaller runs, then lowers single bytes, until nothing helps or `tries` are used up.
+pub fn shrink(bytes: &[u8], tries: usize, fails: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+    let mut best = bytes.to_vec();
+    let mut tries_left = tries;
+    let mut attempt = |best: &mut Vec<u8>, candidate: Vec<u8>| {
+        if tries_left == 0 || candidate == *best {
+            return false;
+        }
+        tries_left -= 1;
+        let smaller = fails(&candidate);
+        if smaller {
+            *best = candidate;
+        }
+        smaller
+    };
+    loop {
+        let before = best.clone();
+        let mut run = best.len().next_power_of_two();
+        while run > 0 {
+            let mut at = 0;
+            while at < best.len() {
+                let mut candidate = best.clone();
+                candidate.drain(at..(at + run).min(best.len()));
+                if !attempt(&mut best, candidate) {
+                    at += run;
+                }
+            }
+            run /= 2;
+        }
+        for at in 0..best.len() {
+            for lower in [0, best[at] / 2, best[at].saturating_sub(1)] {
+                let mut candidate = best.clone();
+                candidate[at] = lower;
+                if attempt(&mut best, candidate) {
+                    break;
+                }
+            }
+        }
+        if best == before {
+            return best;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recorded_run_replays() {
+        let mut recorded = Recorded::new(Seeded::new(7));
+        let first: Vec<u32> = (0..50).map(|_| Draw::new(&mut recorded).below(1000)).collect();
+        let bytes = recorded.into_drawn();
+        let mut replay = Bytes::new(&bytes);
+        let second: Vec<u32> = (0..50).map(|_| Draw::new(&mut replay).below(1000)).collect();
+        assert_eq!(first, second);
+        assert!(replay.is_spent());
+    }
+
+    #[test]
+    fn shrinking_keeps_what_fails() {
+        let bytes: Vec<u8> = (0..200).collect();
+        let least = shrink(&bytes, 10_000, |bytes| bytes.iter().filter(|byte| **byte >= 100).count() >= 2);
+        assert_eq!(least, [100, 100]);
+    }
+}
