@@ -353,10 +353,12 @@ impl Builder<'_> {
                 let local = folds[at];
                 let mut sum =
                     self.assign(ty, Level::Varying, |result| Node::Get { result, ty, local, index: None });
+                let turn = literal_u32(self.draw.between(1, 31));
+                sum = self.compute(ComputeOp::Rotl, ty, smallvec![sum.into(), turn]);
                 for term in &bits[at] {
-                    let turn = literal_u32(self.draw.between(1, 31));
-                    sum = self.compute(ComputeOp::Rotl, ty, smallvec![sum.into(), turn]);
-                    sum = self.compute(ComputeOp::Xor, ty, smallvec![sum.into(), *term]);
+                    // Each can be undone, so no term is lost.
+                    let op = self.draw.pick(&[ComputeOp::Xor, ComputeOp::Add, ComputeOp::Sub]);
+                    sum = self.compute(op, ty, smallvec![sum.into(), *term]);
                 }
                 self.emit(Node::Set { ty, local, index: None, value: sum.into() });
             }

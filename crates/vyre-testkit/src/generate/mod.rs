@@ -162,7 +162,7 @@ impl<'a> Builder<'a> {
         let lanes = self.lanes();
         if self.config.subgroups && self.draw.chance(180) {
             let widths: Vec<u32> =
-                [1, 2, 4, 8, 16, 32].into_iter().filter(|width| lanes % width == 0).collect();
+                [1, 2, 4, 8, 16, 32].into_iter().filter(|width| lanes.is_multiple_of(*width)).collect();
             self.parts.subgroup = Some(self.draw.pick(&widths));
         }
         let counts = self.grid_counts();
