@@ -37,6 +37,21 @@ pub enum Place {
     },
 }
 
+/// What a code stands for, shown by `vyre explain` and in `docs/diagnostics.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// The stable code.
+    pub code: &'static str,
+    /// The rule in a few words.
+    pub title: &'static str,
+    /// Why the rule is there and what it covers, in plain sentences.
+    pub text: &'static str,
+    /// A small program that breaks the rule, and no other.
+    pub wrong: &'static str,
+    /// The same program mended as the finding's fix says.
+    pub right: &'static str,
+}
+
 /// One finding. The fix is a field, so that it cannot be forgotten.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
