@@ -11,4 +11,5 @@
 pub mod diagnostic;
 pub mod ir;
 pub mod limits;
+pub mod validate;
 pub mod wire;

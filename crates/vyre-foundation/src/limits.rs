@@ -18,7 +18,9 @@ pub const BINDING_MAX: u32 = 255;
 pub const TABLE_ELEMENTS_MAX: usize = 1 << 20;
 /// Bytes of all workgroup buffers together.
 pub const WORKGROUP_BYTES_MAX: u64 = 256 << 10;
-/// Bytes of all private arrays of a body together.
+/// Bytes of a uniform buffer.
+pub const UNIFORM_BYTES_MAX: u64 = 64 << 10;
+/// Bytes of all private arrays of a program together, functions counted where they are inlined.
 pub const PRIVATE_BYTES_MAX: u64 = 64 << 10;
 /// Lanes of a workgroup.
 pub const WORKGROUP_LANES_MAX: u32 = 1024;

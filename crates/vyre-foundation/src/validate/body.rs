@@ -1,0 +1,338 @@
+//! One walk over a body: scopes, the placement of lines, and for each line the checks of `line` and `memory`.
+//!
+//! Control flow is structured, so a value is assigned on every path to a use exactly if its line stands above the use
+//! in the same block or in one around it. Scopes are therefore all there is to definite assignment.
+
+use super::Findings;
+use crate::diagnostic::Place;
+use crate::ir::{
+    Block, Body, Buffer, BufferId, DataType, FunctionId, Local, Node, Operand, ProgramParts, Value,
+};
+
+/// Checks the lines of one function, or of the main body.
+pub(super) fn check(parts: &ProgramParts, function: Option<FunctionId>, findings: &mut Findings) {
+    let body = match function {
+        Some(id) => &parts.functions[id.index()].body,
+        None => &parts.body,
+    };
+    let mut check = BodyCheck {
+        parts,
+        function,
+        body,
+        findings,
+        site: 0,
+        next_site: 0,
+        loops: 0,
+        values: Scopes::new(body.values.len()),
+        locals: Scopes::new(body.locals.len()),
+        value_types: vec![None; body.values.len()],
+        local_types: vec![None; body.locals.len()],
+    };
+    check.params();
+    check.block(&body.block, true);
+    check.missing_return();
+}
+
+/// A local as its `var` declares it.
+#[derive(Clone, Copy)]
+pub(super) struct LocalType {
+    pub(super) ty: DataType,
+    pub(super) len: Option<u32>,
+}
+
+/// What the walk knows at the line it stands on.
+pub(super) struct BodyCheck<'a> {
+    pub(super) parts: &'a ProgramParts,
+    pub(super) function: Option<FunctionId>,
+    body: &'a Body,
+    findings: &'a mut Findings,
+    pub(super) site: u32,
+    next_site: u32,
+    loops: u32,
+    values: Scopes,
+    locals: Scopes,
+    value_types: Vec<Option<DataType>>,
+    pub(super) local_types: Vec<Option<LocalType>>,
+}
+
+impl<'a> BodyCheck<'a> {
+    /// Reports a finding about the current line.
+    pub(super) fn report(&mut self, code: &'static str, message: impl Into<String>, fix: impl Into<String>) {
+        let place = Place::Line { function: self.function, site: self.site };
+        self.findings.report(code, place, message, fix);
+    }
+
+    /// The value's name as text writes it.
+    pub(super) fn value(&self, value: Value) -> String {
+        format!("`%{}`", self.body.values[value.index()])
+    }
+
+    /// The local's name as text writes it.
+    pub(super) fn local(&self, local: Local) -> String {
+        format!("`${}`", self.body.locals[local.index()])
+    }
+
+    /// The buffer's name as text writes it.
+    pub(super) fn name(&self, buffer: BufferId) -> String {
+        format!("`@{}`", self.parts.buffer(buffer).name)
+    }
+
+    /// The declaration of a buffer.
+    pub(super) fn buffer(&self, buffer: BufferId) -> &'a Buffer {
+        self.parts.buffer(buffer)
+    }
+
+    /// The operand's type; `None` if its own line does not tell.
+    pub(super) fn operand_type(&self, operand: Operand) -> Option<DataType> {
+        match operand {
+            Operand::Value(value) => self.value_types[value.index()],
+            Operand::Literal(literal) => Some(literal.ty()),
+        }
+    }
+
+    fn params(&mut self) {
+        let Some(id) = self.function else { return };
+        let function = &self.parts.functions[id.index()];
+        for (param, ty) in &function.params {
+            if self.values.open(param.0) {
+                self.value_types[param.index()] = Some(*ty).filter(|ty| ty.computes());
+            } else {
+                let name = self.value(*param);
+                self.findings.report(
+                    "V034",
+                    Place::Function(id),
+                    format!("`@{}` has two parameters {name}", function.name),
+                    format!("give the second {name} a name of its own"),
+                );
+            }
+        }
+    }
+
+    fn block(&mut self, block: &'a Block, outermost: bool) {
+        let mut ended = None;
+        for (at, node) in block.iter().enumerate() {
+            self.site = self.next_site;
+            self.next_site += 1;
+            if let Some(end) = ended.take() {
+                self.report(
+                    "V038",
+                    format!("this line never runs: `{end}` above it leaves the block"),
+                    format!("delete this line and those after it in its block, or move `{end}` below them"),
+                );
+            }
+            match node {
+                Node::Break => ended = Some("break"),
+                Node::Continue => ended = Some("continue"),
+                Node::Return { .. } => self.return_place(outermost && at + 1 == block.len()),
+                // Every other line goes on with the next.
+                _ => {}
+            }
+            self.node(node);
+        }
+    }
+
+    fn node(&mut self, node: &'a Node) {
+        node.for_each_operand(|operand| {
+            if let Operand::Value(value) = operand {
+                self.use_value(value);
+            }
+        });
+        self.line(node);
+        match node {
+            Node::If { then, otherwise, .. } => {
+                self.nested(then);
+                self.nested(otherwise);
+            }
+            Node::For { counter, body, .. } => {
+                let mark = self.mark();
+                self.assign(*counter, Some(DataType::U32));
+                self.loops += 1;
+                self.block(body, false);
+                self.loops -= 1;
+                self.close(mark);
+            }
+            Node::Var { local, ty, len, .. } => self.declare(*local, *ty, *len),
+            Node::Get { local, .. } | Node::Set { local, .. } => self.use_local(*local),
+            Node::Break | Node::Continue => self.in_loop(node),
+            _ => {}
+        }
+        if let (Some(result), false) = (node.result(), matches!(node, Node::For { .. })) {
+            let ty = self.result_type(node);
+            self.assign(result, ty);
+        }
+    }
+
+    fn nested(&mut self, block: &'a Block) {
+        let mark = self.mark();
+        self.block(block, false);
+        self.close(mark);
+    }
+
+    fn mark(&self) -> (usize, usize) {
+        (self.values.mark(), self.locals.mark())
+    }
+
+    fn close(&mut self, (values, locals): (usize, usize)) {
+        self.values.close(values);
+        self.locals.close(locals);
+    }
+
+    fn assign(&mut self, value: Value, ty: Option<DataType>) {
+        if self.values.open(value.0) {
+            self.value_types[value.index()] = ty;
+            return;
+        }
+        let name = self.value(value);
+        self.report(
+            "V034",
+            format!("{name} is assigned a second time, and a value is assigned once"),
+            "give this one a name of its own, or make it a local with `var`, `set` and `get`",
+        );
+    }
+
+    fn declare(&mut self, local: Local, ty: DataType, len: Option<u32>) {
+        if self.locals.open(local.0) {
+            self.local_types[local.index()] = Some(LocalType { ty, len }).filter(|_| ty.computes());
+            return;
+        }
+        let name = self.local(local);
+        self.report(
+            "V034",
+            format!("{name} is declared a second time"),
+            format!("assign {name} with `set.{ty}`, or give this one a name of its own"),
+        );
+    }
+
+    fn use_value(&mut self, value: Value) {
+        let state = self.values.state(value.0);
+        if state == State::Open {
+            return;
+        }
+        let name = self.value(value);
+        match state {
+            State::Open => {}
+            State::Unseen => self.report(
+                "V035",
+                format!("{name} is used before it is assigned"),
+                format!(
+                    "move the line that assigns {name} above this one; to carry a value from one trip of a loop \
+                     to the next, declare a local with `var` before the loop"
+                ),
+            ),
+            State::Closed => self.report(
+                "V036",
+                format!("{name} is used outside the block that assigns it"),
+                format!(
+                    "declare a local with `var` before that block, `set` it to {name} at its end, and `get` it here"
+                ),
+            ),
+        }
+    }
+
+    fn use_local(&mut self, local: Local) {
+        let state = self.locals.state(local.0);
+        if state == State::Open {
+            return;
+        }
+        let name = self.local(local);
+        match state {
+            State::Open => {}
+            State::Unseen => self.report(
+                "V035",
+                format!("{name} is used before its `var`"),
+                format!("move the `var` of {name} above this line"),
+            ),
+            State::Closed => self.report(
+                "V036",
+                format!("{name} is used outside the block that declares it"),
+                format!("move the `var` of {name} above that block"),
+            ),
+        }
+    }
+
+    fn in_loop(&mut self, node: &Node) {
+        if self.loops == 0 {
+            let op = node.op();
+            self.report("V037", format!("`{op}` stands outside any loop"), format!("delete the `{op}`"));
+        }
+    }
+
+    fn return_place(&mut self, last: bool) {
+        let message = match self.function {
+            Some(_) if last => return,
+            Some(_) => "`return` is not on the function's last line".to_string(),
+            None => "`return` stands in the main body, which gives no result".to_string(),
+        };
+        let fix = match self.function.map(|id| self.parts.functions[id.index()].result) {
+            Some(Some(ty)) => format!(
+                "declare `var $result : {ty}` with a first value at the top, `set.{ty}` it here, and return it on \
+                 the last line"
+            ),
+            Some(None) => "delete the `return`, and put the lines it should skip into an `if`".to_string(),
+            None => "delete the `return`; put lines that only some lanes run into an `if`".to_string(),
+        };
+        self.report("V026", message, fix);
+    }
+
+    fn missing_return(&mut self) {
+        let Some(id) = self.function else { return };
+        let function = &self.parts.functions[id.index()];
+        let Some(ty) = function.result else { return };
+        let mut returns = false;
+        crate::ir::walk(&function.body.block, |_, _, node| returns |= matches!(node, Node::Return { .. }));
+        if !returns {
+            self.findings.report(
+                "V027",
+                Place::Function(id),
+                format!("`@{}` declares a result of type {ty} and does not end with `return`", function.name),
+                format!(
+                    "end `@{}` with `return` and a value of type {ty}, or delete `-> {ty}`",
+                    function.name
+                ),
+            );
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Unseen,
+    Open,
+    Closed,
+}
+
+/// Which values, or which locals, are assigned where the walk stands.
+struct Scopes {
+    states: Vec<State>,
+    open: Vec<u32>,
+}
+
+impl Scopes {
+    fn new(count: usize) -> Scopes {
+        Scopes { states: vec![State::Unseen; count], open: Vec::new() }
+    }
+
+    fn state(&self, id: u32) -> State {
+        self.states[id as usize]
+    }
+
+    /// Opens `id` in the current scope; false if it is open already.
+    fn open(&mut self, id: u32) -> bool {
+        if self.states[id as usize] == State::Open {
+            return false;
+        }
+        self.states[id as usize] = State::Open;
+        self.open.push(id);
+        true
+    }
+
+    fn mark(&self) -> usize {
+        self.open.len()
+    }
+
+    fn close(&mut self, mark: usize) {
+        for id in self.open.drain(mark..) {
+            self.states[id as usize] = State::Closed;
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The limits on a program with its functions inlined.
+//!
+//! Functions call only those above them, so one pass in order of declaration knows each callee's totals before its
+//! callers. Totals saturate: a chain of doubling calls has more lines than any counter.
+
+use super::Findings;
+use crate::diagnostic::Place;
+use crate::ir::{Body, DataType, FunctionId, Node, ProgramParts, walk};
+use crate::limits;
+
+/// What a body amounts to with its calls inlined.
+#[derive(Clone, Copy, Default)]
+struct Totals {
+    lines: u64,
+    depth: usize,
+    private_bytes: u64,
+    /// Whether a limit was passed: reported once, not again by every caller.
+    over: bool,
+}
+
+/// Checks the limits of every function and of the main body.
+pub(super) fn check(parts: &ProgramParts, findings: &mut Findings) {
+    let mut known: Vec<Totals> = Vec::with_capacity(parts.functions.len());
+    for (index, function) in parts.functions.iter().enumerate() {
+        let totals = body(&function.body, Some(FunctionId(index as u32)), &known, findings);
+        known.push(totals);
+    }
+    body(&parts.body, None, &known, findings);
+}
+
+fn body(body: &Body, function: Option<FunctionId>, known: &[Totals], findings: &mut Findings) -> Totals {
+    let mut totals = Totals::default();
+    walk(&body.block, |site, depth, node| {
+        let before = totals;
+        add(&mut totals, depth, node, known);
+        if before.over || totals.over {
+            totals.over = true;
+            return;
+        }
+        if let Some((code, message, fix)) = passed(before, totals, node) {
+            totals.over = true;
+            findings.report(code, Place::Line { function, site }, message, fix);
+        }
+    });
+    totals
+}
+
+fn add(totals: &mut Totals, depth: usize, node: &Node, known: &[Totals]) {
+    totals.lines = totals.lines.saturating_add(1);
+    totals.depth = totals.depth.max(depth);
+    match node {
+        Node::Call { function, .. } => {
+            let callee = known[function.index()];
+            totals.lines = totals.lines.saturating_add(callee.lines);
+            totals.depth = totals.depth.max(depth + callee.depth);
+            totals.private_bytes = totals.private_bytes.saturating_add(callee.private_bytes);
+            totals.over |= callee.over;
+        }
+        Node::Var { ty, len: Some(len), .. } => {
+            let bytes = element_bytes(*ty) * u64::from(*len);
+            totals.private_bytes = totals.private_bytes.saturating_add(bytes);
+        }
+        _ => {}
+    }
+}
+
+/// A bool takes a byte here: it is not storable in buffers, but a private array may hold it.
+fn element_bytes(ty: DataType) -> u64 {
+    (ty.bytes() as u64).max(1)
+}
+
+/// The limit that the last line passed, if it passed one.
+fn passed(before: Totals, now: Totals, node: &Node) -> Option<(&'static str, String, String)> {
+    let lines_max = limits::NODES_MAX as u64;
+    if now.lines > lines_max {
+        return Some((
+            "V041",
+            format!("with functions inlined up to here the program has more than {lines_max} lines"),
+            "make fewer calls, or call in a loop: a call in a loop is inlined once".to_string(),
+        ));
+    }
+    if now.depth > limits::NESTING_MAX {
+        return Some((
+            "V042",
+            format!(
+                "with this call inlined blocks nest {} deep, and they nest at most {}",
+                now.depth,
+                limits::NESTING_MAX
+            ),
+            format!("make this call outside {} of the blocks around it", now.depth - limits::NESTING_MAX),
+        ));
+    }
+    if now.private_bytes <= limits::PRIVATE_BYTES_MAX {
+        return None;
+    }
+    let room = limits::PRIVATE_BYTES_MAX - before.private_bytes;
+    let fix = match node {
+        Node::Var { ty, .. } if room >= element_bytes(*ty) => {
+            format!("declare at most {} elements here", room / element_bytes(*ty))
+        }
+        Node::Var { .. } => "declare fewer elements in the private arrays above".to_string(),
+        _ => {
+            "declare fewer elements in the called function's private arrays, or call it in a loop".to_string()
+        }
+    };
+    let message = format!(
+        "private arrays up to here, functions inlined, are {} bytes, and a lane has at most {}",
+        now.private_bytes,
+        limits::PRIVATE_BYTES_MAX
+    );
+    Some(("V010", message, fix))
+}

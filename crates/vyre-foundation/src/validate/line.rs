@@ -1,0 +1,378 @@
+//! The type rules of single lines: suffixes, operands, locals and calls. Those about memory are in `memory`.
+
+use super::body::BodyCheck;
+use super::header::storage_type;
+use crate::ir::{
+    ArgType, Axis, BuiltinOp, ComputeOp, DataType, FunctionId, Node, OpInfo, Operand, ResultType, Value,
+};
+
+const PLACES: [&str; 4] = ["operand 1", "operand 2", "operand 3", "operand 4"];
+
+impl BodyCheck<'_> {
+    /// Checks one line by itself: its types, its operands' types, and where it may stand.
+    pub(super) fn line(&mut self, node: &Node) {
+        match node {
+            Node::Compute { op, ty, args, .. } => self.compute(node, *op, *ty, args),
+            Node::Builtin { op, axis, .. } => self.builtin(*op, *axis),
+            Node::Subgroup { op, ty, args, .. } => {
+                self.together(node);
+                self.subgroup(node);
+                self.operands(node, op.info(), *ty, args);
+            }
+            Node::Var { local, ty, len, init } => {
+                if ty.computes() {
+                    self.expect(node, "the first value", *init, *ty);
+                } else {
+                    let (message, fix) = storage_type(&self.local(*local), *ty);
+                    self.report("V023", message, fix);
+                }
+                if *len == Some(0) {
+                    let name = self.local(*local);
+                    let message = format!("{name} has no elements, so it could never be accessed");
+                    self.report("V006", message, format!("declare {name} with a length of 1 or more"));
+                }
+            }
+            Node::Get { ty, local, index, .. } => {
+                self.local_access(node, *local, *ty, *index);
+            }
+            Node::Set { ty, local, index, value } => {
+                if self.local_access(node, *local, *ty, *index) {
+                    self.expect(node, "the value", *value, *ty);
+                }
+            }
+            Node::If { cond, .. } => self.expect(node, "the condition", *cond, DataType::Bool),
+            Node::For { lo, hi, step, .. } => {
+                self.expect(node, "the lower bound", *lo, DataType::U32);
+                self.expect(node, "the upper bound", *hi, DataType::U32);
+                if *step == 0 {
+                    let message = "a step of 0 would never end the loop".to_string();
+                    self.report("V018", message, "write `step 1` or more".to_string());
+                }
+            }
+            Node::Call { result, function, args } => self.call(node, *result, *function, args),
+            Node::Return { value } => self.return_value(node, *value),
+            Node::Barrier { .. } => {
+                self.together(node);
+                self.subgroup(node);
+            }
+            Node::Load { .. }
+            | Node::UniformLoad { .. }
+            | Node::Store { .. }
+            | Node::Atomic { .. }
+            | Node::Mma { .. }
+            | Node::IndirectDispatch { .. }
+            | Node::AllReduce { .. }
+            | Node::AllGather { .. }
+            | Node::ReduceScatter { .. }
+            | Node::Broadcast { .. } => self.memory(node),
+            Node::Len { .. } | Node::Break | Node::Continue | Node::Trap { .. } => {}
+        }
+    }
+
+    /// The type of the value a line assigns; `None` where the line is wrong in a way that leaves it open.
+    pub(super) fn result_type(&self, node: &Node) -> Option<DataType> {
+        let ty = match node {
+            Node::Call { function, .. } => self.parts.functions[function.index()].result,
+            Node::Compute { op, ty, .. } if !suffix_fits(op.info(), *ty) => None,
+            Node::Subgroup { op, ty, .. } if !suffix_fits(op.info(), *ty) => None,
+            Node::Load { ty, .. } | Node::UniformLoad { ty, .. } if !ty.stores() => None,
+            other => other.result_type(),
+        };
+        ty.filter(|ty| ty.computes())
+    }
+
+    fn compute(&mut self, node: &Node, op: ComputeOp, ty: DataType, args: &[Operand]) {
+        if !self.operands(node, op.info(), ty, args) {
+            return;
+        }
+        for (arg, kind) in args.iter().zip(op.info().args) {
+            if let (ArgType::Any, Some(source)) = (kind, self.operand_type(*arg)) {
+                self.any_operand(node, op, ty, *arg, source);
+            }
+        }
+    }
+
+    fn any_operand(&mut self, node: &Node, op: ComputeOp, ty: DataType, arg: Operand, source: DataType) {
+        if !source.computes() {
+            return self.mistyped(node, "the operand", arg, source.computes_as(), source);
+        }
+        if op != ComputeOp::Bitcast || bitcast_fits(source, ty) {
+            return;
+        }
+        let message = format!(
+            "`bitcast.{ty}` of {}, which is {source}: a bitcast is between types of one width, and f16 and bf16 \
+             pair with u32",
+            self.operand(arg)
+        );
+        self.report(
+            "V016",
+            message,
+            format!("write `cast.{ty}` to convert the value, or {}", via(source, ty)),
+        );
+    }
+
+    /// Checks suffix, count and types of an op's operands. False if there is nothing more to say about them.
+    pub(super) fn operands(
+        &mut self,
+        node: &Node,
+        info: &'static OpInfo,
+        ty: DataType,
+        args: &[Operand],
+    ) -> bool {
+        if args.len() != info.args.len() {
+            let (takes, has) = (info.args.len(), args.len());
+            let message = format!("`{}` takes {takes} operands and has {has}", label(node));
+            self.report(
+                "V012",
+                message,
+                format!("write it as `{}`", info.syntax.replace(".T", &format!(".{ty}"))),
+            );
+            return false;
+        }
+        if !self.suffix(info, ty) {
+            return false;
+        }
+        for ((arg, kind), place) in args.iter().zip(info.args).zip(PLACES) {
+            if let Some(ty) = kind.under(ty) {
+                self.expect(node, place, *arg, ty);
+            }
+        }
+        true
+    }
+
+    /// Reports a suffix that the op does not take.
+    pub(super) fn suffix(&mut self, info: &'static OpInfo, ty: DataType) -> bool {
+        let fits = info.types.is_empty() || info.types.contains(ty);
+        if !fits {
+            let widened = ty.computes_as();
+            let fix = if info.types.contains(widened) {
+                format!("write `{}.{widened}`: a loaded {ty} is {widened}", info.name)
+            } else {
+                format!("use one of these types: {}", info.types)
+            };
+            self.report("V011", format!("`{}` does not take the type {ty}", info.name), fix);
+        }
+        fits
+    }
+
+    /// Reports an operand that has not the type its place asks for.
+    pub(super) fn expect(&mut self, node: &Node, place: &str, operand: Operand, ty: DataType) {
+        if let Some(actual) = self.operand_type(operand)
+            && actual != ty
+        {
+            self.mistyped(node, place, operand, ty, actual);
+        }
+    }
+
+    fn mistyped(&mut self, node: &Node, place: &str, operand: Operand, ty: DataType, actual: DataType) {
+        let shown = self.operand(operand);
+        let message = format!("{place} of `{}` must be {ty}, and {shown} is {actual}", label(node));
+        let fix = match operand {
+            Operand::Value(value) => {
+                let name = self.value(value);
+                let name = name.trim_matches('`');
+                format!("put `{name}.{ty} = cast.{ty} {name}` on the line above and write `{name}.{ty}` here")
+            }
+            Operand::Literal(_) => format!("write a literal of type {ty}"),
+        };
+        self.report("V013", message, fix);
+    }
+
+    /// An operand as a message shows it.
+    pub(super) fn operand(&self, operand: Operand) -> String {
+        match operand {
+            Operand::Value(value) => self.value(value),
+            Operand::Literal(_) => "the literal".to_string(),
+        }
+    }
+
+    fn builtin(&mut self, op: BuiltinOp, axis: Option<Axis>) {
+        let name = op.info().name;
+        match (op.has_axis(), axis) {
+            (true, None) => self.report(
+                "V017",
+                format!("`{name}` is asked for along an axis, and none is given"),
+                format!("write `{name} x`, or `y` or `z`"),
+            ),
+            (false, Some(axis)) => self.report(
+                "V017",
+                format!("`{name}` has no axes, and `{}` is given", axis.name()),
+                format!("write `{name}` alone"),
+            ),
+            (true, Some(_)) | (false, None) => {}
+        }
+        if matches!(op, BuiltinOp::SubgroupLane | BuiltinOp::SubgroupIndex) {
+            self.subgroup_width(name);
+        }
+    }
+
+    fn subgroup(&mut self, node: &Node) {
+        if matches!(node, Node::Subgroup { .. })
+            || matches!(node, Node::Barrier { ordering: crate::ir::MemoryOrdering::Subgroup })
+        {
+            self.subgroup_width(node.op().name());
+        }
+    }
+
+    fn subgroup_width(&mut self, name: &str) {
+        if self.parts.subgroup.is_none() {
+            self.report(
+                "V028",
+                format!("`{name}` stands in a program that declares no subgroup width"),
+                "write `subgroup(32)`, or another width that divides the workgroup, behind `workgroup(...)`"
+                    .to_string(),
+            );
+        }
+    }
+
+    /// Reports an op that lanes take part in together, if it stands in a function.
+    pub(super) fn together(&mut self, node: &Node) {
+        if self.function.is_some() {
+            let op = node.op();
+            self.report(
+                "V030",
+                format!("`{op}` stands in a function, and lanes come together only in the main body"),
+                format!("move the `{op}` to the main body, where the function is called"),
+            );
+        }
+    }
+
+    /// Checks suffix and index of a `get` or `set`. False if its value's type cannot be judged.
+    fn local_access(
+        &mut self,
+        node: &Node,
+        local: crate::ir::Local,
+        ty: DataType,
+        index: Option<Operand>,
+    ) -> bool {
+        let Some(declared) = self.local_types[local.index()] else { return false };
+        let name = self.local(local);
+        match (declared.len, index) {
+            (Some(_), None) => self.report(
+                "V021",
+                format!("{name} is a private array and is used without an index"),
+                format!("name one element, as in `{}[0]`", name.trim_matches('`')),
+            ),
+            (None, Some(_)) => self.report(
+                "V021",
+                format!("{name} is a single local and is used with an index"),
+                format!("delete the index, or declare {name} as {}[16], say", declared.ty),
+            ),
+            (Some(_), Some(index)) => self.expect(node, "the index", index, DataType::U32),
+            (None, None) => {}
+        }
+        if ty != declared.ty {
+            let op = node.op();
+            self.report(
+                "V022",
+                format!("`{op}.{ty}` of {name}, which is declared as {}", declared.ty),
+                format!("write `{op}.{}`", declared.ty),
+            );
+        }
+        ty == declared.ty
+    }
+
+    fn call(&mut self, node: &Node, result: Option<Value>, function: FunctionId, args: &[Operand]) {
+        let callee = &self.parts.functions[function.index()];
+        if args.len() != callee.params.len() {
+            let params: Vec<String> = (callee.params.iter())
+                .map(|(param, ty)| format!("%{} : {ty}", callee.body.values[param.index()]))
+                .collect();
+            let message = format!(
+                "`@{}` has {} parameters, and the call has {} arguments",
+                callee.name,
+                callee.params.len(),
+                args.len()
+            );
+            self.report("V024", message, format!("call it as `@{}({})`", callee.name, params.join(", ")));
+        } else {
+            for (arg, (param, ty)) in args.iter().zip(&callee.params) {
+                if ty.computes() {
+                    let place = format!("argument `%{}`", callee.body.values[param.index()]);
+                    self.expect(node, &place, *arg, *ty);
+                }
+            }
+        }
+        if let (Some(result), None) = (result, callee.result) {
+            let message =
+                format!("`@{}` gives no result, and the call assigns {}", callee.name, self.value(result));
+            let fix = format!("write `call @{}(...)` alone, or declare a result with `->`", callee.name);
+            self.report("V025", message, fix);
+        }
+    }
+
+    fn return_value(&mut self, node: &Node, value: Option<Operand>) {
+        let Some(id) = self.function else { return };
+        let function = &self.parts.functions[id.index()];
+        match (function.result, value) {
+            (Some(ty), Some(value)) if ty.computes() => self.expect(node, "the result", value, ty),
+            (Some(ty), None) => self.report(
+                "V027",
+                format!("`@{}` declares a result of type {ty} and returns none", function.name),
+                format!("return a value of type {ty}"),
+            ),
+            (None, Some(_)) => self.report(
+                "V027",
+                format!("`@{}` declares no result and returns one", function.name),
+                "delete the `return`, or declare the result's type with `->`",
+            ),
+            (Some(_), Some(_)) | (None, None) => {}
+        }
+    }
+}
+
+fn suffix_fits(info: &OpInfo, ty: DataType) -> bool {
+    info.types.is_empty() || info.types.contains(ty) || !matches!(info.result, ResultType::Same)
+}
+
+/// Whether the bits of `source` can be read as `ty`.
+pub(super) fn bitcast_fits(source: DataType, ty: DataType) -> bool {
+    let narrow = |ty: DataType| matches!(ty, DataType::F16 | DataType::BF16);
+    match (source, ty) {
+        (DataType::Bool, _) | (_, DataType::Bool) => false,
+        (DataType::U32, to) if narrow(to) => true,
+        (from, DataType::U32) if narrow(from) => true,
+        (from, to) if narrow(from) || narrow(to) => from == to,
+        (from, to) => from.bits() == to.bits(),
+    }
+}
+
+fn via(source: DataType, ty: DataType) -> String {
+    match ty {
+        DataType::F16 | DataType::BF16 => "bitcast a u32 whose low 16 bits are the ones you want".to_string(),
+        _ => format!("bitcast {source} to the type of its own width first and cast that to {ty}"),
+    }
+}
+
+/// The op of a line with its suffix, as text writes it.
+pub(super) fn label(node: &Node) -> String {
+    let name = node.op().name();
+    match node {
+        Node::Compute { ty, .. }
+        | Node::Load { ty, .. }
+        | Node::UniformLoad { ty, .. }
+        | Node::Store { ty, .. }
+        | Node::Atomic { ty, .. }
+        | Node::Get { ty, .. }
+        | Node::Set { ty, .. }
+        | Node::AllReduce { ty, .. }
+        | Node::AllGather { ty, .. }
+        | Node::ReduceScatter { ty, .. }
+        | Node::Broadcast { ty, .. } => format!("{name}.{ty}"),
+        Node::Subgroup { op, ty, .. } if !op.info().types.is_empty() => format!("{name}.{ty}"),
+        Node::Mma { .. } => format!("{name}.i32.i8"),
+        Node::Subgroup { .. }
+        | Node::Builtin { .. }
+        | Node::Len { .. }
+        | Node::Var { .. }
+        | Node::If { .. }
+        | Node::For { .. }
+        | Node::Break
+        | Node::Continue
+        | Node::Call { .. }
+        | Node::Return { .. }
+        | Node::Barrier { .. }
+        | Node::IndirectDispatch { .. }
+        | Node::Trap { .. } => name.to_string(),
+    }
+}

@@ -1,0 +1,240 @@
+//! The rules of lines that touch buffers: element types, which memory may be written, tiles, collectives, `indirect`.
+
+use super::body::BodyCheck;
+use super::line::label;
+use crate::ir::{
+    AtomicOp, BufferId, BufferKind, DataType, Node, Operand, ReadOp, ReduceOp, SyncOp, Tile, WriteOp,
+};
+use crate::limits;
+
+impl BodyCheck<'_> {
+    /// Checks a line that touches buffers.
+    pub(super) fn memory(&mut self, node: &Node) {
+        match node {
+            Node::Load { ty, buffer, index, .. } => {
+                self.expect(node, "the index", *index, DataType::U32);
+                let bytes = *ty == DataType::U32 && self.buffer(*buffer).ty == DataType::U8;
+                if self.suffix(ReadOp::Load.info(), *ty) && !bytes {
+                    self.element(node, *buffer, *ty);
+                }
+            }
+            Node::UniformLoad { ty, buffer, index, .. } => {
+                self.together(node);
+                self.expect(node, "the index", *index, DataType::U32);
+                if self.suffix(SyncOp::UniformLoad.info(), *ty) {
+                    self.element(node, *buffer, *ty);
+                }
+                self.in_workgroup(node, *buffer);
+            }
+            Node::Store { ty, buffer, index, value } => {
+                self.expect(node, "the index", *index, DataType::U32);
+                self.writable(node, *buffer);
+                if self.suffix(WriteOp::Store.info(), *ty) && self.element(node, *buffer, *ty) {
+                    self.expect(node, "the value", *value, ty.computes_as());
+                }
+            }
+            Node::Atomic { op, ty, buffer, index, args, .. } => {
+                self.atomic(node, *op, *ty, *buffer, *index, args)
+            }
+            Node::Mma { m, n, k, c, a, b } => {
+                self.together(node);
+                self.extents([*m, *n, *k]);
+                for (tile, ty) in [(c, DataType::I32), (a, DataType::I8), (b, DataType::I8)] {
+                    self.tile(node, tile, ty);
+                }
+            }
+            Node::IndirectDispatch { buffer, offset } => self.indirect(*buffer, *offset),
+            Node::AllReduce { op, ty, dst, src } => {
+                self.collective(node, *ty, *dst, *src, Some(*op));
+            }
+            Node::ReduceScatter { op, ty, dst, src } => {
+                self.collective(node, *ty, *dst, *src, Some(*op));
+            }
+            Node::AllGather { ty, dst, src } => self.collective(node, *ty, *dst, *src, None),
+            Node::Broadcast { ty, dst, src, .. } => self.collective(node, *ty, *dst, *src, None),
+            Node::Compute { .. }
+            | Node::Builtin { .. }
+            | Node::Subgroup { .. }
+            | Node::Len { .. }
+            | Node::Var { .. }
+            | Node::Get { .. }
+            | Node::Set { .. }
+            | Node::If { .. }
+            | Node::For { .. }
+            | Node::Break
+            | Node::Continue
+            | Node::Call { .. }
+            | Node::Return { .. }
+            | Node::Barrier { .. }
+            | Node::Trap { .. } => {}
+        }
+    }
+
+    fn atomic(
+        &mut self,
+        node: &Node,
+        op: AtomicOp,
+        ty: DataType,
+        buffer: BufferId,
+        index: Operand,
+        args: &[Operand],
+    ) {
+        self.writable(node, buffer);
+        // The table counts the index as the first operand.
+        let mut all = vec![index];
+        all.extend_from_slice(args);
+        if self.operands(node, op.info(), ty, &all) {
+            self.element(node, buffer, ty);
+        }
+    }
+
+    /// Reports an access whose type is not the buffer's element type. False if it reported, or cannot judge.
+    fn element(&mut self, node: &Node, buffer: BufferId, ty: DataType) -> bool {
+        let declared = self.buffer(buffer).ty;
+        if !declared.stores() {
+            return false;
+        }
+        if declared == ty {
+            return true;
+        }
+        let (name, label, op) = (self.name(buffer), label(node), node.op());
+        let message = format!("`{label}` on {name}, whose elements are {declared}");
+        let fix = match node {
+            // An op that does not exist for the buffer's type cannot be mended by its suffix.
+            Node::Atomic { .. } if !op.info().types.contains(declared) => {
+                format!("declare {name} as {ty}")
+            }
+            Node::Mma { .. } => format!("declare {name} as {ty}"),
+            Node::Store { .. } => format!(
+                "write `{op}.{declared}` with a value of type {}, or declare {name} as {ty}",
+                declared.computes_as()
+            ),
+            _ => format!("write `{op}.{declared}`, or declare {name} as {ty}"),
+        };
+        self.report("V014", message, fix);
+        false
+    }
+
+    fn writable(&mut self, node: &Node, buffer: BufferId) {
+        let declared = self.buffer(buffer);
+        let what = match declared.kind {
+            BufferKind::ReadWrite { .. } | BufferKind::Workgroup => return,
+            BufferKind::Uniform { .. } => "a uniform buffer",
+            BufferKind::Read { .. } => "a read-only buffer",
+            BufferKind::Table { .. } => "a constant table",
+        };
+        let name = self.name(buffer);
+        let fix = match declared.kind {
+            BufferKind::Table { .. } => {
+                format!("write to a buffer declared as `read_write` or `workgroup` instead of {name}")
+            }
+            _ => format!("declare {name} as `read_write`"),
+        };
+        self.report("V015", format!("`{}` writes {name}, {what}", label(node)), fix);
+    }
+
+    fn in_workgroup(&mut self, node: &Node, buffer: BufferId) {
+        if matches!(self.buffer(buffer).kind, BufferKind::Workgroup) {
+            return;
+        }
+        let name = self.name(buffer);
+        let message = format!("`{}` works on workgroup memory, and {name} is none", label(node));
+        let fix = match node {
+            Node::UniformLoad { ty, .. } => {
+                format!("write `load.{ty}`, or declare {name} as `workgroup` with a length")
+            }
+            _ => format!("declare a `workgroup` buffer, copy the tile of {name} into it, and name it here"),
+        };
+        self.report("V019", message, fix);
+    }
+
+    fn extents(&mut self, extents: [u32; 3]) {
+        let max = limits::MMA_EXTENT_MAX;
+        for (extent, name) in extents.into_iter().zip(["m", "n", "k"]) {
+            if extent == 0 || extent > max {
+                let fits = extent.clamp(1, max);
+                self.report(
+                    "V020",
+                    format!("`mma` with {name} = {extent}, which is not from 1 to {max}"),
+                    format!("write {fits} for {name}, and cover larger products with several tiles"),
+                );
+            }
+        }
+    }
+
+    fn tile(&mut self, node: &Node, tile: &Tile, ty: DataType) {
+        self.expect(node, "a tile's offset", tile.offset, DataType::U32);
+        self.element(node, tile.buffer, ty);
+        self.in_workgroup(node, tile.buffer);
+    }
+
+    fn collective(
+        &mut self,
+        node: &Node,
+        ty: DataType,
+        dst: BufferId,
+        src: BufferId,
+        fold: Option<ReduceOp>,
+    ) {
+        self.together(node);
+        let takes = self.suffix(node.op().info(), ty);
+        if let Some(fold) = fold.filter(|fold| takes && !fold.op().info().types.contains(ty)) {
+            let types = fold.op().info().types;
+            self.report(
+                "V011",
+                format!("`{}` does not fold {ty}", fold.name()),
+                format!("fold with `add`, `mul`, `min` or `max`, or use one of these types: {types}"),
+            );
+        }
+        if takes {
+            self.element(node, dst, ty);
+            self.element(node, src, ty);
+        }
+        let label = label(node);
+        if !matches!(self.buffer(dst).kind, BufferKind::ReadWrite { .. }) {
+            let name = self.name(dst);
+            let message = format!("`{label}` writes {name}, which is not a `read_write` buffer");
+            self.report("V029", message, format!("declare {name} as `read_write` with a binding"));
+        }
+        if self.buffer(src).binding().is_none() {
+            let name = self.name(src);
+            let message = format!("`{label}` reads {name}, which no caller binds");
+            self.report("V029", message, format!("declare {name} as `read` or `read_write` with a binding"));
+        } else if src == dst {
+            let name = self.name(src);
+            let message = format!("`{label}` reads and writes {name} at once");
+            self.report("V029", message, "declare a second buffer and write the result there");
+        }
+    }
+
+    fn indirect(&mut self, buffer: BufferId, offset: u32) {
+        if self.function.is_some() || self.site != 0 {
+            self.report(
+                "V039",
+                "`indirect` is not the program's first line, and the grid is known before any line runs"
+                    .to_string(),
+                "move the `indirect` to the first line of the main body, and keep one".to_string(),
+            );
+        }
+        let declared = self.buffer(buffer);
+        let name = self.name(buffer);
+        if !matches!(declared.kind, BufferKind::Read { .. } | BufferKind::Uniform { .. }) {
+            let message = format!("`indirect` reads {name}, which is not a buffer bound for reading alone");
+            self.report("V040", message, format!("declare {name} as `read` with a binding"));
+        }
+        if declared.ty != DataType::U32 && declared.ty.stores() {
+            let message = format!("`indirect` reads {name}, whose elements are {} and not u32", declared.ty);
+            self.report("V040", message, format!("declare {name} as u32"));
+        }
+        let end = u64::from(offset) + 3;
+        if let Some(len) = declared.len.filter(|len| u64::from(*len) < end && *len > 0) {
+            let message =
+                format!("`indirect` reads elements {offset} to {} of {name}, which has {len}", end - 1);
+            let fix = match len.checked_sub(3) {
+                Some(last) => format!("write an offset of at most {last}"),
+                None => format!("declare {name} as u32[3] or longer"),
+            };
+            self.report("V040", message, fix);
+        }
+    }
+}

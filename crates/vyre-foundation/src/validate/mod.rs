@@ -1,0 +1,166 @@
+//! Decides whether a program is valid, and reports everything that is wrong with one that is not.
+//!
+//! [`validate`] is the only maker of a [`ValidProgram`], the form that optimiser, interpreter and backends demand;
+//! behind it nothing may fail on the program's shape. Three linear walks: declarations, the lines of each body
+//! (types and scopes), then uniformity. Each finding stands alone: a value whose type is unknown because its own line
+//! is wrong is not reported again where it is used.
+//!
+//! What is checked, by code ([`RULES`] has each with a wrong and a right program):
+//!
+//! | | declarations |
+//! | --- | --- |
+//! | V001 | the workgroup size is neither zero nor over the limits |
+//! | V002 | the subgroup width is a power of two up to 32 that divides the workgroup |
+//! | V003 | a binding is given once |
+//! | V004 | a binding is within the limit |
+//! | V005 | elements of buffers and tables are storable |
+//! | V006 | buffers, tables and private arrays have elements |
+//! | V007 | workgroup and uniform buffers have a fixed length |
+//! | V008 | workgroup memory is within the limit |
+//! | V009 | a uniform buffer is within the limit |
+//! | V010 | private arrays, with functions inlined, are within the limit |
+//! | | **types** |
+//! | V011 | an op takes its type suffix |
+//! | V012 | an op has the number of operands it takes |
+//! | V013 | an operand has the type its place asks for |
+//! | V014 | an access has the element type of its buffer |
+//! | V015 | read-only memory is not written |
+//! | V016 | a `bitcast` is between types of one width |
+//! | V017 | an axis stands where the op asks for one, and only there |
+//! | V018 | a loop's step is not zero |
+//! | V019 | `uniform_load` and `mma` work on workgroup memory |
+//! | V020 | the extents of an `mma` are within the limits |
+//! | V021 | private arrays are indexed, other locals are not |
+//! | V022 | `get` and `set` have the type of their local |
+//! | V023 | locals, parameters and results are of types that compute |
+//! | V024 | a call has as many arguments as its function has parameters |
+//! | V025 | only a call of a function with a result gives a value |
+//! | V026 | `return` stands on a function's last line |
+//! | V027 | a function returns what it declares |
+//! | V028 | subgroup ops stand in programs that declare a subgroup width |
+//! | V029 | a collective writes a read_write buffer and reads another bound one |
+//! | | **flow** |
+//! | V030 | ops that lanes take part in together stand in the main body |
+//! | V031 | barriers, subgroup ops, `uniform_load` and `mma` are reached by a workgroup's lanes together |
+//! | V032 | grid barriers and collectives are reached by all lanes together |
+//! | V033 | an operand that must be uniform is |
+//! | V034 | a value is assigned once, and a local declared once |
+//! | V035 | nothing is used before it is assigned |
+//! | V036 | nothing is used outside the block that assigns it |
+//! | V037 | `break` and `continue` stand in a loop |
+//! | V038 | no line follows a `break` or `continue` in its block |
+//! | V039 | `indirect` is the first line |
+//! | V040 | `indirect` reads three u32 of a buffer that the program does not write |
+//! | V041 | the program with its functions inlined is within the limit of lines |
+//! | V042 | its blocks then nest within the limit |
+//!
+//! What is not checked: data races and out-of-bounds accesses (the reference reports those of a run; accesses out of
+//! bounds have a meaning anyway), lengths and bindings of actual buffers (a launch checks them), whether a device has
+//! room for what a program declares, and lines that never run for reasons of data. What a sealed program cannot
+//! express at all is not here either: dangling names, recursion, oversized tables.
+
+mod body;
+mod header;
+mod inlined;
+mod line;
+mod memory;
+
+use crate::diagnostic::{Diagnostic, Place};
+use crate::ir::{FunctionId, Program, ProgramParts};
+
+/// A program that `validate` accepted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ValidProgram {
+    program: Program,
+}
+
+impl ValidProgram {
+    /// The program.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// What the program consists of.
+    pub fn parts(&self) -> &ProgramParts {
+        self.program.parts()
+    }
+}
+
+/// Accepts `program`, or reports everything that is wrong with it in the order of its text.
+///
+/// After [`FINDINGS_MAX`] findings it stops looking.
+pub fn validate(program: &Program) -> Result<ValidProgram, Vec<Diagnostic>> {
+    let parts = program.parts();
+    let mut findings = Findings::default();
+    header::check(parts, &mut findings);
+    for index in 0..parts.functions.len() {
+        body::check(parts, Some(FunctionId(index as u32)), &mut findings);
+    }
+    body::check(parts, None, &mut findings);
+    inlined::check(parts, &mut findings);
+    if findings.list.is_empty() {
+        return Ok(ValidProgram { program: program.clone() });
+    }
+    findings.list.sort_by_key(|finding| text_order(finding.place));
+    Err(findings.list)
+}
+
+/// How many findings one call of [`validate`] reports at most, so that a hostile program cannot fill the memory.
+pub const FINDINGS_MAX: usize = 10_000;
+
+/// What has been found so far.
+#[derive(Default)]
+struct Findings {
+    list: Vec<Diagnostic>,
+}
+
+impl Findings {
+    fn report(
+        &mut self,
+        code: &'static str,
+        place: Place,
+        message: impl Into<String>,
+        fix: impl Into<String>,
+    ) {
+        if self.list.len() < FINDINGS_MAX {
+            self.list.push(Diagnostic { code, place, message: message.into(), fix: fix.into() });
+        }
+    }
+}
+
+/// Header, declarations, functions, main body.
+fn text_order(place: Place) -> (u32, u32, u32) {
+    match place {
+        Place::Program | Place::Source(_) => (0, 0, 0),
+        Place::Buffer(buffer) => (1, buffer.0, 0),
+        Place::Function(function) => (2, function.0, 0),
+        Place::Line { function: Some(function), site } => (2, function.0, site.saturating_add(1)),
+        Place::Line { function: None, site } => (3, 0, site),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::{Args, ComputeOp, DataType, Literal, Node};
+
+    #[test]
+    fn the_empty_program_is_valid() {
+        let program = Program::empty();
+        assert_eq!(validate(&program).map(|valid| valid.program().clone()), Ok(program));
+    }
+
+    #[test]
+    fn findings_come_in_the_order_of_the_text() {
+        let mut parts = ProgramParts::new("p", [0, 1, 1]);
+        let a = parts.body.new_value("a");
+        let one = Literal::u32(1).into();
+        let args = Args::from_slice(&[one, one]);
+        parts.body.block.push(Node::Compute { result: a, op: ComputeOp::Add, ty: DataType::F32, args });
+        parts.body.block.push(Node::Break);
+        let program = Program::new(parts).expect("sealable");
+        let codes: Vec<_> =
+            validate(&program).expect_err("wrong").iter().map(|finding| finding.code).collect();
+        assert_eq!(codes, ["V001", "V013", "V013", "V037"]);
+    }
+}
