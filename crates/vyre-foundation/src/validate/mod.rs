@@ -60,10 +60,12 @@
 //! express at all is not here either: dangling names, recursion, oversized tables.
 
 mod body;
+mod flow;
 mod header;
 mod inlined;
 mod line;
 mod memory;
+pub mod uniformity;
 
 use crate::diagnostic::{Diagnostic, Place};
 use crate::ir::{FunctionId, Program, ProgramParts};
@@ -98,6 +100,7 @@ pub fn validate(program: &Program) -> Result<ValidProgram, Vec<Diagnostic>> {
     }
     body::check(parts, None, &mut findings);
     inlined::check(parts, &mut findings);
+    flow::check(parts, &mut findings);
     if findings.list.is_empty() {
         return Ok(ValidProgram { program: program.clone() });
     }

@@ -1,0 +1,309 @@
+//! The rules that need uniformity: where lanes come together, and which operands they must agree on.
+//!
+//! Functions hold no such lines (V030 says so), so only the main body is looked at, and a program without any is not
+//! analysed. A finding names the block that parts the lanes and follows its condition back to a source.
+
+use super::Findings;
+use super::line::label;
+use super::uniformity::{self, BodyUniformity, Cause, Level};
+use crate::diagnostic::Place;
+use crate::ir::{BufferId, BufferKind, MemoryOrdering, Node, Operand, ProgramParts, SubgroupOp, Value, walk};
+
+/// Checks that lanes come together where they must.
+pub(super) fn check(parts: &ProgramParts, findings: &mut Findings) {
+    let mut any = false;
+    walk(&parts.body.block, |_, _, node| any |= needed(node).is_some());
+    if !any {
+        return;
+    }
+    let uniformity = uniformity::analyse(parts).body;
+    let mut lines = None;
+    let mut around: Vec<u32> = Vec::new();
+    walk(&parts.body.block, |site, depth, node| {
+        around.truncate(depth);
+        around.push(site);
+        let Some(needed) = needed(node) else { return };
+        let parted = uniformity.line(site) > needed;
+        let differing = uniform_operands(node).into_iter().flatten().find(|operand| {
+            // Which lanes differ is all that counts here: a value of one workgroup is as good as a constant.
+            uniformity.operand(*operand) == Level::Varying
+        });
+        if !parted && differing.is_none() {
+            return;
+        }
+        let lines = lines.get_or_insert_with(|| Lines::of(parts));
+        let place = Place::Line { function: None, site };
+        let finder = Finder { parts, lines, uniformity: &uniformity };
+        if parted {
+            let (message, fix) = finder.parted(node, site, &around[..depth], needed);
+            let code = if needed == Level::Grid { "V032" } else { "V031" };
+            findings.report(code, place, message, fix);
+        }
+        if let Some(value) = differing.and_then(Operand::value) {
+            let (message, fix) = finder.differing(node, value);
+            findings.report("V033", place, message, fix);
+        }
+    });
+}
+
+/// The lanes that must reach the line together; `None` if each goes alone.
+fn needed(node: &Node) -> Option<Level> {
+    match node {
+        Node::Barrier { ordering: MemoryOrdering::GridSync }
+        | Node::AllReduce { .. }
+        | Node::AllGather { .. }
+        | Node::ReduceScatter { .. }
+        | Node::Broadcast { .. } => Some(Level::Grid),
+        Node::Barrier { ordering: MemoryOrdering::Workgroup | MemoryOrdering::Subgroup }
+        | Node::Subgroup { .. }
+        | Node::UniformLoad { .. }
+        | Node::Mma { .. } => Some(Level::Workgroup),
+        Node::Compute { .. }
+        | Node::Builtin { .. }
+        | Node::Load { .. }
+        | Node::Store { .. }
+        | Node::Len { .. }
+        | Node::Atomic { .. }
+        | Node::Var { .. }
+        | Node::Get { .. }
+        | Node::Set { .. }
+        | Node::If { .. }
+        | Node::For { .. }
+        | Node::Break
+        | Node::Continue
+        | Node::Call { .. }
+        | Node::Return { .. }
+        | Node::IndirectDispatch { .. }
+        | Node::Trap { .. } => None,
+    }
+}
+
+/// The operands that the lanes of a workgroup must agree on.
+fn uniform_operands(node: &Node) -> [Option<Operand>; 3] {
+    match node {
+        Node::UniformLoad { index, .. } => [Some(*index), None, None],
+        Node::Mma { c, a, b, .. } => [Some(c.offset), Some(a.offset), Some(b.offset)],
+        Node::Subgroup { op: SubgroupOp::Broadcast, args, .. } => [args.get(1).copied(), None, None],
+        _ => [None; 3],
+    }
+}
+
+/// Lines by site, and the line that assigns each value.
+struct Lines<'a> {
+    nodes: Vec<&'a Node>,
+    assigned_at: Vec<Option<u32>>,
+}
+
+impl<'a> Lines<'a> {
+    fn of(parts: &'a ProgramParts) -> Lines<'a> {
+        let mut lines = Lines { nodes: Vec::new(), assigned_at: vec![None; parts.body.values.len()] };
+        walk(&parts.body.block, |site, _, node| {
+            lines.nodes.push(node);
+            if let Some(result) = node.result() {
+                lines.assigned_at[result.index()].get_or_insert(site);
+            }
+        });
+        lines
+    }
+}
+
+/// Puts findings into words.
+struct Finder<'a> {
+    parts: &'a ProgramParts,
+    lines: &'a Lines<'a>,
+    uniformity: &'a BodyUniformity,
+}
+
+impl Finder<'_> {
+    /// Message and fix for a line that not all the lanes it needs reach together. `around` are the sites of the
+    /// blocks around it.
+    fn parted(&self, node: &Node, site: u32, around: &[u32], needed: Level) -> (String, String) {
+        let chain = self.uniformity.why_line(site);
+        let blocks: Vec<u32> = chain
+            .iter()
+            .map_while(|cause| match cause {
+                Cause::Block { site } => Some(*site),
+                Cause::Value(_) | Cause::Local(_) => None,
+            })
+            .collect();
+        let rest = &chain[blocks.len()..];
+        let who = self.who(needed);
+        let line = label(node);
+        let (Some(&parting), Some(Cause::Value(cond))) = (blocks.last(), rest.first()) else {
+            unreachable!("a block varies by the block around it or by an operand");
+        };
+        let why = self.why(rest);
+        let cond = self.value(*cond);
+        let parting_name = self.block(parting);
+        if around.contains(&parting) {
+            let message =
+                format!("{who} must reach `{line}` together, and {parting_name} around it parts them: {why}");
+            let fix = self.fix(needed, rest).unwrap_or_else(|| match self.lines.nodes[parting as usize] {
+                Node::For { .. } => {
+                    "let all lanes take the same trips, and put what only some do into an `if` in the loop"
+                        .to_string()
+                }
+                _ => format!("end {parting_name} above the `{line}` and open it again below"),
+            });
+            return (message, fix);
+        }
+        let looped = blocks.iter().rev().find(|site| around.contains(site)).copied().unwrap_or(parting);
+        let message = format!(
+            "{who} must reach `{line}` together, and some leave or skip a trip of {} under {parting_name}: {why}",
+            self.block(looped)
+        );
+        let fix = self.fix(needed, rest).unwrap_or_else(|| {
+            format!(
+                "keep all lanes in the loop: delete the `break` or `continue` under {parting_name}, and put what \
+                 only the others do into an `if` on the opposite of {cond}"
+            )
+        });
+        (message, fix)
+    }
+
+    /// Message and fix for an operand that the lanes of a workgroup must agree on and do not.
+    fn differing(&self, node: &Node, value: Value) -> (String, String) {
+        let chain = self.uniformity.why_value(value);
+        let line = label(node);
+        let message = format!(
+            "`{line}` needs {} to be the same for all lanes of a workgroup: {}",
+            self.value(value),
+            self.why(&chain)
+        );
+        let fix = self.fix(Level::Workgroup, &chain).unwrap_or_else(|| match node {
+            Node::UniformLoad { ty, .. } => format!("write `load.{ty}`, which each lane does with an index of its own"),
+            Node::Subgroup { ty, .. } => format!("write `subgroup_shuffle.{ty}`, where each lane names a lane of its own"),
+            _ => "compute the offset from literals, `workgroup_id`, `len`, read-only buffers or a `uniform_load`".to_string(),
+        });
+        (message, fix)
+    }
+
+    fn who(&self, needed: Level) -> &'static str {
+        match needed {
+            Level::Grid => "all lanes of the grid",
+            Level::Workgroup | Level::Varying => "the lanes of a workgroup",
+        }
+    }
+
+    /// A fix at the source, where there is one.
+    fn fix(&self, needed: Level, chain: &[Cause]) -> Option<String> {
+        let Some(Cause::Value(root)) = chain.last() else { return None };
+        let site = self.lines.assigned_at[root.index()]?;
+        let Node::Load { ty, buffer, index, .. } = self.lines.nodes[site as usize] else { return None };
+        let declared = self.parts.buffer(*buffer);
+        let name = &declared.name;
+        let together = self.uniformity.line(site).max(self.uniformity.operand(*index)) < Level::Varying;
+        match declared.kind {
+            BufferKind::Workgroup if needed == Level::Workgroup && together => Some(format!(
+                "write `{} = uniform_load.{ty} @{name}[...]`",
+                self.value(*root).trim_matches('`')
+            )),
+            BufferKind::ReadWrite { output: false, .. } if !self.is_written(*buffer) => {
+                Some(format!("declare `@{name}` as `read`, for no line writes it"))
+            }
+            BufferKind::Workgroup
+            | BufferKind::ReadWrite { .. }
+            | BufferKind::Uniform { .. }
+            | BufferKind::Read { .. }
+            | BufferKind::Table { .. } => None,
+        }
+    }
+
+    fn is_written(&self, wanted: BufferId) -> bool {
+        let bodies = self.parts.functions.iter().map(|function| &function.body).chain([&self.parts.body]);
+        let mut written = false;
+        for body in bodies {
+            walk(&body.block, |_, _, node| {
+                written |= match node {
+                    Node::Store { buffer, .. } | Node::Atomic { buffer, .. } => *buffer == wanted,
+                    Node::AllReduce { dst, .. }
+                    | Node::AllGather { dst, .. }
+                    | Node::ReduceScatter { dst, .. }
+                    | Node::Broadcast { dst, .. } => *dst == wanted,
+                    // An `mma` writes workgroup memory only.
+                    _ => false,
+                };
+            });
+        }
+        written
+    }
+
+    /// Why the first of the chain varies: the locals on the way, and the source.
+    fn why(&self, chain: &[Cause]) -> String {
+        let (Some(Cause::Value(first)), Some(Cause::Value(root))) = (chain.first(), chain.last()) else {
+            unreachable!("only values are sources, and blocks vary by operands");
+        };
+        let source = self.source(*root);
+        if chain.len() == 1 {
+            return source;
+        }
+        let mut steps: Vec<String> = Vec::new();
+        for pair in chain.windows(2) {
+            if let Cause::Local(local) = pair[0] {
+                let name = &self.parts.body.locals[local.index()];
+                steps.push(match pair[1] {
+                    Cause::Block { site } => {
+                        format!("`${name}`, which only some lanes set, in {}", self.block(site))
+                    }
+                    Cause::Value(_) | Cause::Local(_) => format!("`${name}`"),
+                });
+            }
+        }
+        steps.truncate(2);
+        let through: String = steps.iter().map(|step| format!(" on {step}, and so")).collect();
+        format!("{} depends{through} on {}, and {source}", self.value(*first), self.value(*root))
+    }
+
+    /// A source with its reason.
+    fn source(&self, root: Value) -> String {
+        let name = self.value(root);
+        let name = name.trim_matches('`');
+        let differs = match self.uniformity.value(root) {
+            Level::Varying => "for each lane",
+            Level::Workgroup | Level::Grid => "for each workgroup",
+        };
+        let Some(site) = self.lines.assigned_at[root.index()] else {
+            return format!("`{name}` differs {differs}");
+        };
+        let node = self.lines.nodes[site as usize];
+        let line = label(node);
+        match node {
+            Node::Builtin { axis, .. } => {
+                let axis = axis.map_or(String::new(), |axis| format!(" {}", axis.name()));
+                format!("`{name} = {line}{axis}` differs {differs}")
+            }
+            Node::Load { buffer, .. } => {
+                let buffer = &self.parts.buffer(*buffer).name;
+                format!(
+                    "`{name} = {line} @{buffer}[...]` reads memory that lanes may write between each other's reads"
+                )
+            }
+            Node::Atomic { buffer, .. } => {
+                let buffer = &self.parts.buffer(*buffer).name;
+                format!("`{name} = {line} @{buffer}[...]` gives each lane what it found")
+            }
+            Node::Subgroup { .. } => format!("`{name} = {line} ...` differs for each subgroup"),
+            Node::UniformLoad { .. } => format!("`{name} = {line} ...` differs {differs}"),
+            Node::Call { function, .. } => {
+                let function = &self.parts.functions[function.index()].name;
+                format!("`{name} = call @{function}(...)` differs {differs}")
+            }
+            _ => format!("`{name}` differs {differs}"),
+        }
+    }
+
+    /// The line that opens a block, as a message shows it.
+    fn block(&self, site: u32) -> String {
+        match self.lines.nodes[site as usize] {
+            Node::If { cond: Operand::Value(cond), .. } => {
+                format!("`if {}`", self.value(*cond).trim_matches('`'))
+            }
+            Node::For { counter, .. } => format!("`for {}`", self.value(*counter).trim_matches('`')),
+            _ => "the block".to_string(),
+        }
+    }
+
+    fn value(&self, value: Value) -> String {
+        format!("`%{}`", self.parts.body.values[value.index()])
+    }
+}
