@@ -10,6 +10,7 @@
 
 pub mod diagnostic;
 pub mod ir;
+pub mod launch;
 pub mod limits;
 pub mod validate;
 pub mod wire;

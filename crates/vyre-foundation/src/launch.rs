@@ -1,0 +1,243 @@
+//! What every backend agrees on before a program runs: which buffers are bound, how many elements they have, and how
+//! large the grid is.
+//!
+//! [`admit`] is the one gate. It refuses what has no meaning (a remainder of bytes, a wrong length, too many lanes) and
+//! derives what the caller leaves out, so that all backends launch the same grid over the same elements.
+//! Not here: the limits of a device. A driver adds its own.
+
+use crate::ir::{Buffer, BufferId, Node, ProgramParts};
+
+/// The most lanes of a grid, and the most elements of a buffer.
+pub const LANES_MAX: u64 = u32::MAX as u64;
+
+/// Why a launch is refused, with what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}\n  Fix: {fix}")]
+pub struct LaunchError {
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub fix: String,
+}
+
+impl LaunchError {
+    fn new(message: impl Into<String>, fix: impl Into<String>) -> LaunchError {
+        LaunchError { message: message.into(), fix: fix.into() }
+    }
+}
+
+/// A launch that is admitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// Workgroups along x, y and z. A zero launches nothing.
+    pub grid: [u32; 3],
+    /// Elements of every buffer and table, by [`BufferId`].
+    pub lens: Vec<u32>,
+}
+
+/// The buffers that a caller binds, by ascending binding: the order in which launches list their contents.
+pub fn bound_buffers(parts: &ProgramParts) -> Vec<BufferId> {
+    let mut bound: Vec<BufferId> = (0..parts.buffers.len() as u32)
+        .map(BufferId)
+        .filter(|id| parts.buffer(*id).binding().is_some())
+        .collect();
+    bound.sort_by_key(|id| parts.buffer(*id).binding());
+    bound
+}
+
+/// The elements of a buffer that is bound with `bytes` bytes.
+pub fn element_count(buffer: &Buffer, bytes: u64) -> Result<u32, LaunchError> {
+    let size = buffer.ty.bytes().max(1) as u64;
+    let (name, ty) = (&buffer.name, buffer.ty);
+    if !bytes.is_multiple_of(size) {
+        return Err(LaunchError::new(
+            format!("`@{name}` is bound with {bytes} bytes, and its {ty} elements have {size} each"),
+            format!("bind {} or {} bytes", bytes / size * size, bytes.div_ceil(size).saturating_mul(size)),
+        ));
+    }
+    let count = bytes / size;
+    match buffer.len {
+        Some(len) if u64::from(len) != count => Err(LaunchError::new(
+            format!("`@{name}` is declared {ty}[{len}] and bound with {count} elements"),
+            format!("bind exactly {len} elements, or declare it `{ty}[]`"),
+        )),
+        _ => u32::try_from(count).map_err(|_| {
+            LaunchError::new(
+                format!("`@{name}` is bound with {count} elements, and indices reach {LANES_MAX}"),
+                "split the buffer over several dispatches",
+            )
+        }),
+    }
+}
+
+/// The grid where the caller gives none: enough workgroups along x for one lane to each element of the output with the
+/// least binding. Without outputs the longest read_write buffer counts; without any, one workgroup runs.
+///
+/// `lens` has the elements of every buffer, by [`BufferId`].
+pub fn default_grid(parts: &ProgramParts, lens: &[u32]) -> [u32; 3] {
+    let bound = bound_buffers(parts);
+    let len = |id: &BufferId| lens[id.index()];
+    let output = bound.iter().find(|id| parts.buffer(**id).is_output()).map(len);
+    let longest = || bound.iter().filter(|id| parts.buffer(**id).is_writable()).map(len).max();
+    match output.or_else(longest) {
+        None => [1, 1, 1],
+        Some(elements) => {
+            let groups = u64::from(elements).div_ceil(parts.workgroup_lanes().max(1));
+            [groups as u32, 1, 1]
+        }
+    }
+}
+
+/// Where a program reads its grid from, if it says `indirect`: a buffer and the first of three elements.
+pub fn indirect(parts: &ProgramParts) -> Option<(BufferId, u32)> {
+    match parts.body.block.first() {
+        Some(Node::IndirectDispatch { buffer, offset }) => Some((*buffer, *offset)),
+        _ => None,
+    }
+}
+
+/// The grid that an indirect dispatch reads from `bytes`, the contents of its buffer. Elements out of bounds read 0.
+pub fn indirect_grid(offset: u32, bytes: &[u8]) -> [u32; 3] {
+    [0, 1, 2].map(|axis| {
+        let at = (offset as usize).saturating_add(axis).saturating_mul(4);
+        let word = bytes.get(at..at.saturating_add(4));
+        word.map_or(0, |word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]))
+    })
+}
+
+/// Admits or refuses a launch. `buffers` has the contents of every bound buffer in the order of [`bound_buffers`].
+pub fn admit<B: AsRef<[u8]>>(
+    parts: &ProgramParts,
+    grid: Option<[u32; 3]>,
+    buffers: &[B],
+) -> Result<Admission, LaunchError> {
+    let bound = bound_buffers(parts);
+    if bound.len() != buffers.len() {
+        let names: Vec<String> = bound.iter().map(|id| format!("@{}", parts.buffer(*id).name)).collect();
+        return Err(LaunchError::new(
+            format!("`@{}` has {} bindings and {} buffers are bound", parts.name, bound.len(), buffers.len()),
+            format!("bind one buffer each, in this order: {}", names.join(", ")),
+        ));
+    }
+    let mut lens: Vec<u32> = parts.buffers.iter().map(|buffer| buffer.len.unwrap_or(0)).collect();
+    for (id, contents) in bound.iter().zip(buffers) {
+        lens[id.index()] = element_count(parts.buffer(*id), contents.as_ref().len() as u64)?;
+    }
+    let grid = match (indirect(parts), grid) {
+        (Some((buffer, _)), Some(_)) => {
+            return Err(LaunchError::new(
+                format!(
+                    "a grid is given, and the program reads its grid from `@{}`",
+                    parts.buffer(buffer).name
+                ),
+                "leave the grid out, or put it into that buffer",
+            ));
+        }
+        (Some((buffer, offset)), None) => {
+            let at = bound.iter().position(|id| *id == buffer);
+            at.map_or([0; 3], |at| indirect_grid(offset, buffers[at].as_ref()))
+        }
+        (None, Some(grid)) => grid,
+        (None, None) => default_grid(parts, &lens),
+    };
+    check_grid(parts, grid)?;
+    Ok(Admission { grid, lens })
+}
+
+fn check_grid(parts: &ProgramParts, grid: [u32; 3]) -> Result<(), LaunchError> {
+    let groups = grid.iter().fold(1u128, |product, count| product * u128::from(*count));
+    let lanes = groups * u128::from(parts.workgroup_lanes());
+    if lanes > u128::from(LANES_MAX) {
+        let [x, y, z] = grid;
+        return Err(LaunchError::new(
+            format!("a grid of ({x}, {y}, {z}) workgroups has {lanes} lanes, more than {LANES_MAX}"),
+            "launch fewer workgroups, and let each lane do more in a loop",
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::{BufferKind, DataType};
+
+    fn buffer(name: &str, kind: BufferKind, ty: DataType, len: Option<u32>) -> Buffer {
+        Buffer { name: name.into(), kind, ty, len }
+    }
+
+    fn parts() -> ProgramParts {
+        let mut parts = ProgramParts::new("p", [64, 1, 1]);
+        let out = BufferKind::ReadWrite { binding: 5, output: true };
+        parts.buffers = vec![
+            buffer("late", out, DataType::U16, None),
+            buffer("tile", BufferKind::Workgroup, DataType::U32, Some(9)),
+            buffer("args", BufferKind::Read { binding: 1 }, DataType::U32, Some(4)),
+            buffer("work", BufferKind::ReadWrite { binding: 2, output: false }, DataType::F64, None),
+        ];
+        parts
+    }
+
+    fn admit_sizes(
+        parts: &ProgramParts,
+        grid: Option<[u32; 3]>,
+        sizes: [usize; 3],
+    ) -> Result<Admission, String> {
+        let buffers = sizes.map(|size| vec![0u8; size]);
+        admit(parts, grid, &buffers).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn buffers_bind_in_the_order_of_their_bindings() {
+        assert_eq!(bound_buffers(&parts()), [BufferId(2), BufferId(3), BufferId(0)]);
+    }
+
+    #[test]
+    fn lens_and_grid_follow_from_the_bytes() {
+        let admission = admit_sizes(&parts(), None, [16, 24, 130]).unwrap();
+        assert_eq!(admission, Admission { grid: [2, 1, 1], lens: vec![65, 9, 4, 3] });
+        assert_eq!(admit_sizes(&parts(), None, [16, 24, 0]).unwrap().grid, [0, 1, 1]);
+        assert_eq!(admit_sizes(&parts(), Some([7, 8, 9]), [16, 24, 0]).unwrap().grid, [7, 8, 9]);
+    }
+
+    #[test]
+    fn without_outputs_the_longest_writable_buffer_gives_the_grid() {
+        let mut parts = parts();
+        parts.buffers[0].kind = BufferKind::ReadWrite { binding: 5, output: false };
+        assert_eq!(admit_sizes(&parts, None, [16, 8 * 65, 2]).unwrap().grid, [2, 1, 1]);
+        parts.buffers.truncate(0);
+        assert_eq!(default_grid(&parts, &[]), [1, 1, 1]);
+    }
+
+    #[test]
+    fn what_has_no_meaning_is_refused() {
+        let cases = [
+            (None, [16, 24, 3], "3 bytes", "bind 2 or 4 bytes"),
+            (None, [20, 24, 2], "bound with 5 elements", "bind exactly 4 elements"),
+            (Some([1 << 26, 1, 1]), [16, 24, 2], "4294967296 lanes", "fewer workgroups"),
+        ];
+        for (grid, sizes, message, fix) in cases {
+            let error = admit_sizes(&parts(), grid, sizes).unwrap_err();
+            assert!(error.contains(message) && error.contains(fix), "{error}");
+        }
+        let error = admit(&parts(), None, &[vec![0u8; 16]]).unwrap_err();
+        assert!(error.fix.contains("@args, @work, @late"), "{error}");
+    }
+
+    #[test]
+    fn an_indirect_grid_is_read_from_its_buffer() {
+        let mut parts = parts();
+        parts.body.block.push(Node::IndirectDispatch { buffer: BufferId(2), offset: 1 });
+        let mut args = vec![9, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 0, 0];
+        let rest = || [vec![0u8; 24], vec![0u8; 2]];
+        let launch = |args: &Vec<u8>, grid| {
+            let [work, late] = rest();
+            admit(&parts, grid, &[args.clone(), work, late])
+        };
+        assert_eq!(launch(&args, None).unwrap().grid, [2, 3, 4]);
+        args[12] = 0;
+        assert_eq!(launch(&args, None).unwrap().grid, [2, 3, 0]);
+        assert!(launch(&args, Some([1, 1, 1])).unwrap_err().fix.contains("leave the grid out"));
+        assert_eq!(indirect_grid(2, &args), [3, 0, 0], "elements out of bounds read 0");
+    }
+}
