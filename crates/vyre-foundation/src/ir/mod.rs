@@ -1,5 +1,6 @@
 //! The program form that everything else reads: types, the op table, nodes, programs and the builder.
 
+pub mod builder;
 mod node;
 mod op;
 mod program;
