@@ -23,3 +23,20 @@ fn any_programs_can_be_made() {
     cases(3000).for_each(|seed| stats.add(&any::seeded(seed)));
     assert_eq!(stats.missing_ops(), []);
 }
+
+#[test]
+fn generated_programs_are_valid() {
+    for seed in cases(1000) {
+        let case = generate::seeded(seed, &Config::default());
+        if let Err(findings) = vyre_foundation::validate::validate(&case.program) {
+            panic!("seed {seed}: {:#?}", findings);
+        }
+    }
+}
+
+#[test]
+fn any_programs_are_judged_without_a_panic() {
+    for seed in cases(3000) {
+        let _ = vyre_foundation::validate::validate(&any::seeded(seed));
+    }
+}

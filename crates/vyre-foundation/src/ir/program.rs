@@ -156,9 +156,9 @@ impl ProgramParts {
         &self.buffers[id.index()]
     }
 
-    /// Lanes of a workgroup.
+    /// Lanes of a workgroup, at most `u64::MAX`: a program that is not valid may ask for more.
     pub fn workgroup_lanes(&self) -> u64 {
-        self.workgroup.iter().map(|lanes| u64::from(*lanes)).product()
+        self.workgroup.iter().fold(1, |lanes: u64, axis| lanes.saturating_mul(u64::from(*axis)))
     }
 }
 
