@@ -209,7 +209,9 @@ impl Program {
     /// Seals `parts`: brings them into canonical form and fixes the digest.
     pub fn new(parts: ProgramParts) -> Result<Program, ProgramError> {
         let parts = seal(parts)?;
-        let digest = wire::digest(&parts);
+        let payload = wire::payload(&parts);
+        limit("bytes of wire form", payload.len(), wire::PAYLOAD_BYTES_MAX)?;
+        let digest = wire::digest(&payload);
         Ok(Program { sealed: Arc::new(Sealed { parts, digest }) })
     }
 
