@@ -13,6 +13,7 @@ use super::types::DataType;
 use crate::limits;
 use crate::wire;
 use rustc_hash::FxHashMap;
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -286,14 +287,16 @@ fn seal(mut parts: ProgramParts) -> Result<ProgramParts, ProgramError> {
     let buffers = parts.buffers.len();
     for (index, function) in parts.functions.iter_mut().enumerate() {
         limit("parameters", function.params.len(), limits::PARAMS_MAX)?;
-        let mut sealer = Sealer::new(&function.body, buffers, index, &mut nodes_left);
+        let Body { block, values, locals } = std::mem::take(&mut function.body);
+        let mut sealer = Sealer::new(&values, &locals, buffers, index, &mut nodes_left);
         for (param, _) in &mut function.params {
             *param = Value(sealer.values.define(param.0)?);
         }
-        function.body = sealer.finish(std::mem::take(&mut function.body.block))?;
+        function.body = sealer.finish(block)?;
     }
-    let mut sealer = Sealer::new(&parts.body, buffers, parts.functions.len(), &mut nodes_left);
-    parts.body = sealer.finish(std::mem::take(&mut parts.body.block))?;
+    let Body { block, values, locals } = std::mem::take(&mut parts.body);
+    let mut sealer = Sealer::new(&values, &locals, buffers, parts.functions.len(), &mut nodes_left);
+    parts.body = sealer.finish(block)?;
     Ok(parts)
 }
 
@@ -355,10 +358,16 @@ struct Sealer<'a> {
 }
 
 impl<'a> Sealer<'a> {
-    fn new(body: &Body, buffers: usize, callable: usize, nodes_left: &'a mut usize) -> Sealer<'a> {
+    fn new(
+        values: &'a [Name],
+        locals: &'a [Name],
+        buffers: usize,
+        callable: usize,
+        nodes_left: &'a mut usize,
+    ) -> Sealer<'a> {
         Sealer {
-            values: Renumber::new("%", body.values.clone()),
-            locals: Renumber::new("$", body.locals.clone()),
+            values: Renumber::new("%", values),
+            locals: Renumber::new("$", locals),
             buffers,
             callable,
             nodes_left,
@@ -476,16 +485,16 @@ enum State {
 /// Renumbers values or locals in the order of their appearance and makes their names unique.
 struct Renumber<'a> {
     sigil: &'a str,
-    raw_names: Vec<Name>,
+    raw_names: &'a [Name],
     states: Vec<State>,
     names: Vec<Name>,
-    /// Names already given, with the next suffix to try for a namesake.
-    taken: FxHashMap<Name, u32>,
+    /// Names already given, with the last suffix that a namesake got.
+    taken: FxHashMap<Cow<'a, str>, u32>,
     scopes: Vec<Vec<u32>>,
 }
 
 impl<'a> Renumber<'a> {
-    fn new(sigil: &'a str, raw_names: Vec<Name>) -> Renumber<'a> {
+    fn new(sigil: &'a str, raw_names: &'a [Name]) -> Renumber<'a> {
         let mut taken = FxHashMap::default();
         taken.reserve(raw_names.len());
         Renumber {
@@ -531,9 +540,9 @@ impl<'a> Renumber<'a> {
     }
 
     fn name(&mut self, raw: u32) -> Result<u32, ProgramError> {
-        let base = &self.raw_names[raw as usize];
+        let base: &'a str = &self.raw_names[raw as usize];
         check_name(base)?;
-        let mut name = base.clone();
+        let mut name = Cow::Borrowed(base);
         let mut suffix = self.taken.get(base).copied().unwrap_or(0);
         while self.taken.contains_key(&name) {
             suffix += 1;
@@ -542,10 +551,10 @@ impl<'a> Renumber<'a> {
             name = format!("{}.{suffix}", base[..keep].trim_end_matches('.')).into();
         }
         if suffix > 0 {
-            self.taken.insert(base.clone(), suffix);
+            self.taken.insert(base.into(), suffix);
         }
-        self.taken.entry(name.clone()).or_insert(0);
-        self.names.push(name);
+        self.names.push(name.as_ref().into());
+        self.taken.entry(name).or_insert(0);
         Ok(self.names.len() as u32 - 1)
     }
 
