@@ -12,5 +12,6 @@ pub mod diagnostic;
 pub mod ir;
 pub mod launch;
 pub mod limits;
+pub mod text;
 pub mod validate;
 pub mod wire;

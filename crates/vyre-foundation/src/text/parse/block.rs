@@ -1,0 +1,237 @@
+//! Blocks: the explicit stack of open ones, and getting back on track after an error.
+
+use super::{Parse, Parser};
+use crate::ir::{Block, Node, Operand, Value};
+use crate::limits;
+use crate::text::lex::{Kind, Token};
+
+/// What an open block belongs to.
+pub(super) enum Open {
+    /// A program or function.
+    Body,
+    If {
+        cond: Operand,
+    },
+    Else {
+        cond: Operand,
+        then: Block,
+    },
+    For {
+        counter: Value,
+        lo: Operand,
+        hi: Operand,
+        step: u32,
+    },
+    /// A line that could not be read; its block is read for errors only.
+    Broken,
+}
+
+struct Frame {
+    open: Open,
+    brace: Token,
+    block: Block,
+}
+
+/// The blocks open at a line.
+pub(super) struct Blocks {
+    frames: Vec<Frame>,
+    /// Blocks open beyond the limit: counted, not built.
+    too_deep: usize,
+}
+
+/// What a `}` closed.
+enum Closed {
+    /// The whole body.
+    Body(Block),
+    /// The first block of an `if`, which an `else` may follow.
+    Then { cond: Operand, then: Block },
+    /// A block whose line is complete.
+    Done(Option<Node>),
+}
+
+impl Blocks {
+    fn new(brace: Token) -> Blocks {
+        Blocks { frames: vec![Frame { open: Open::Body, brace, block: Block::new() }], too_deep: 0 }
+    }
+
+    /// Whether the body's outermost block is the innermost open one.
+    pub(super) fn at_outermost(&self) -> bool {
+        self.frames.len() == 1 && self.too_deep == 0
+    }
+
+    /// Whether no line stands in the body yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.at_outermost() && self.frames[0].block.is_empty()
+    }
+
+    /// Appends a line to the innermost block.
+    pub(super) fn push(&mut self, node: Node) {
+        if self.too_deep == 0
+            && let Some(frame) = self.frames.last_mut()
+        {
+            frame.block.push(node);
+        }
+    }
+
+    fn pop(&mut self) -> Closed {
+        if self.too_deep > 0 {
+            self.too_deep -= 1;
+            return Closed::Done(None);
+        }
+        let Some(Frame { open, block, .. }) = self.frames.pop() else { return Closed::Body(Block::new()) };
+        match open {
+            Open::Body => Closed::Body(block),
+            Open::If { cond } => Closed::Then { cond, then: block },
+            Open::Else { cond, then } => Closed::Done(Some(Node::If { cond, then, otherwise: block })),
+            Open::For { counter, lo, hi, step } => {
+                Closed::Done(Some(Node::For { counter, lo, hi, step, body: block }))
+            }
+            Open::Broken => Closed::Done(None),
+        }
+    }
+}
+
+impl Parser<'_> {
+    /// Reads lines up to the `}` that closes the body opened by `brace`.
+    pub(super) fn body(&mut self, brace: Token, is_program: bool) -> Block {
+        let mut blocks = Blocks::new(brace);
+        loop {
+            if self.full() {
+                return Block::new();
+            }
+            let read = match self.token.kind {
+                Kind::Newline => {
+                    self.bump();
+                    continue;
+                }
+                Kind::End => {
+                    self.unclosed(&blocks);
+                    return Block::new();
+                }
+                Kind::CloseBrace => match self.close(&mut blocks) {
+                    Ok(Some(block)) => return block,
+                    other => other.map(|_| ()),
+                },
+                _ => self.line(&mut blocks, is_program),
+            };
+            if read.is_err()
+                && let Some(block) = self.recover(&mut blocks)
+            {
+                return block;
+            }
+        }
+    }
+
+    fn unclosed(&mut self, blocks: &Blocks) {
+        let Some(frame) = blocks.frames.last() else { return };
+        self.error(
+            "P018",
+            frame.brace,
+            "this `{` is never closed",
+            "write a `}` on a line of its own where the block ends",
+        );
+    }
+
+    /// Opens a block; the `{` has been taken.
+    pub(super) fn open(&mut self, blocks: &mut Blocks, open: Open, brace: Token) {
+        if blocks.too_deep == 0 && blocks.frames.len() <= limits::NESTING_MAX {
+            blocks.frames.push(Frame { open, brace, block: Block::new() });
+            return;
+        }
+        if blocks.too_deep == 0 {
+            self.error(
+                "P019",
+                brace,
+                format!("blocks nest more than {} deep", limits::NESTING_MAX),
+                "move the inner blocks into a function, or flatten the conditions",
+            );
+        }
+        blocks.too_deep += 1;
+    }
+
+    /// Takes a `}` and what may follow it on its line; gives the block if it closed the body.
+    fn close(&mut self, blocks: &mut Blocks) -> Parse<Option<Block>> {
+        self.bump();
+        match blocks.pop() {
+            Closed::Body(block) => return Ok(Some(block)),
+            Closed::Done(node) => {
+                if let Some(node) = node {
+                    blocks.push(node);
+                }
+            }
+            Closed::Then { cond, then } => {
+                if self.take_word("else") {
+                    let brace = self.expect(Kind::OpenBrace, "`{`")?;
+                    self.open(blocks, Open::Else { cond, then }, brace);
+                    return self.end_of_header().map(|()| None);
+                }
+                blocks.push(Node::If { cond, then, otherwise: Block::new() });
+            }
+        }
+        self.end_of_line().map(|()| None)
+    }
+
+    /// Nothing may follow on this line.
+    pub(super) fn end_of_line(&mut self) -> Parse<()> {
+        match self.token.kind {
+            Kind::Newline => {
+                self.bump();
+                Ok(())
+            }
+            Kind::End => Ok(()),
+            Kind::Bad => Err(self.unexpected("the end of the line")),
+            _ => {
+                let text = crate::text::literal::clip(self.token.text(self.source)).into_owned();
+                Err(self.error(
+                    "P020",
+                    self.token,
+                    format!("`{text}` stands behind a complete line"),
+                    "start a new line before it, or remove it",
+                ))
+            }
+        }
+    }
+
+    /// After a `{` the line ends, or the block does.
+    pub(super) fn end_of_header(&mut self) -> Parse<()> {
+        if self.at(Kind::CloseBrace) { Ok(()) } else { self.end_of_line() }
+    }
+
+    /// Skips to the end of the line, minding braces; gives the block if the body was closed.
+    pub(super) fn recover(&mut self, blocks: &mut Blocks) -> Option<Block> {
+        loop {
+            match self.token.kind {
+                Kind::Newline => {
+                    self.bump();
+                    return None;
+                }
+                Kind::End => return None,
+                Kind::OpenBrace => {
+                    let brace = self.bump();
+                    self.open(blocks, Open::Broken, brace);
+                }
+                Kind::CloseBrace => {
+                    self.bump();
+                    match blocks.pop() {
+                        Closed::Body(block) => return Some(block),
+                        // Another error has been reported, so this block is never seen.
+                        Closed::Then { .. } | Closed::Done(_) => {}
+                    }
+                }
+                _ => {
+                    self.bump();
+                }
+            }
+        }
+    }
+
+    /// Skips to the end of the line outside a body; gives the `{` if one stands last.
+    pub(super) fn recover_header(&mut self) -> Option<Token> {
+        let mut brace = None;
+        while !self.at(Kind::Newline) && !self.at(Kind::End) {
+            let token = self.bump();
+            brace = (token.kind == Kind::OpenBrace).then_some(token);
+        }
+        brace
+    }
+}
