@@ -9,12 +9,14 @@ mod lex;
 mod literal;
 mod parse;
 mod print;
+mod render;
 mod source_map;
 mod suggest;
 
 pub use literal::{parse_literal, print_literal};
 pub use parse::{Parsed, parse};
 pub use print::{print, print_with_map};
+pub use render::render;
 pub use source_map::SourceMap;
 
 #[cfg(test)]

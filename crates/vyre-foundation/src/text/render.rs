@@ -1,0 +1,110 @@
+//! Shows a diagnostic with the source line it is about.
+
+use super::source_map::SourceMap;
+use crate::diagnostic::{Diagnostic, Span};
+use std::fmt::Write;
+
+/// Characters of a source line that are shown; a longer line is cut around the place.
+const SHOWN_MAX: usize = 120;
+
+/// A diagnostic as a person reads it: code, place, message, the source line with carets, and the fix.
+///
+/// ```
+/// use vyre_foundation::text::{SourceMap, parse, render};
+/// let source = "program @p workgroup(1, 1, 1) {\n  %a = ad.f32 1.0, 2.0\n}\n";
+/// let errors = parse(source).unwrap_err();
+/// assert_eq!(
+///     render(&errors[0], "p.vyre", source, &SourceMap::default()),
+///     "error[P004] p.vyre:2:8: `ad` is not an op\n\
+///      \x20 |   %a = ad.f32 1.0, 2.0\n\
+///      \x20 |        ^^^^^^\n\
+///      \x20 Fix: `vyre ops` lists every op with its form\n"
+/// );
+/// ```
+pub fn render(diagnostic: &Diagnostic, file_name: &str, source: &str, map: &SourceMap) -> String {
+    let mut out = format!("error[{}] {file_name}", diagnostic.code);
+    let span = map.span(diagnostic.place);
+    if let Some(span) = span {
+        let _ = write!(out, ":{}:{}", span.line, span.column);
+    }
+    let _ = writeln!(out, ": {}", diagnostic.message);
+    if let Some(span) = span
+        && let Some(line) = source.split('\n').nth(span.line.max(1) as usize - 1)
+    {
+        excerpt(&mut out, line, span);
+    }
+    let _ = writeln!(out, "  Fix: {}", diagnostic.fix);
+    out
+}
+
+/// Writes the part of a line around a span, and carets under the span.
+fn excerpt(out: &mut String, line: &str, span: Span) {
+    let line = line.trim_end_matches('\r');
+    let start = floor_char(line, span.column.max(1) as usize - 1);
+    let end = floor_char(line, start.saturating_add(span.columns as usize)).max(start);
+    // Room before the place, so that one sees what it follows.
+    let from = if start > SHOWN_MAX / 2 { floor_char(line, start - SHOWN_MAX / 2) } else { 0 };
+    let shown: String = line[from..].chars().take(SHOWN_MAX).map(printable).collect();
+    let left_out = line[from..].chars().nth(SHOWN_MAX).is_some();
+    let (before, after) = (if from > 0 { "..." } else { "" }, if left_out { "..." } else { "" });
+    let _ = writeln!(out, "  | {before}{shown}{after}");
+    let blank = before.len() + line[from..start].chars().count();
+    let room = SHOWN_MAX.saturating_sub(blank - before.len()).max(1);
+    let carets = line[start..end].chars().take(room).count().max(1);
+    let _ = writeln!(out, "  | {:blank$}{:^<carets$}", "", "");
+}
+
+/// Tabs and control characters would shift the carets.
+fn printable(c: char) -> char {
+    match c {
+        '\t' => ' ',
+        c if c.is_control() => '\u{fffd}',
+        c => c,
+    }
+}
+
+/// The last place that is not after `at` and not inside a character.
+fn floor_char(line: &str, at: usize) -> usize {
+    let at = at.min(line.len());
+    (0..=at).rev().find(|at| line.is_char_boundary(*at)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diagnostic::Place;
+
+    fn rendered(source: &str, span: Span) -> String {
+        let place = Place::Source(span);
+        let diagnostic = Diagnostic { code: "P001", place, message: "m".into(), fix: "f".into() };
+        render(&diagnostic, "x.vyre", source, &SourceMap::default())
+    }
+
+    #[test]
+    fn points_at_the_place() {
+        let table = [
+            ("ab cd", (1, 4, 2), "  | ab cd\n  |    ^^\n"),
+            ("é\tcd\r\nx", (1, 4, 2), "  | é cd\n  |   ^^\n"),
+            ("ab", (1, 3, 1), "  | ab\n  |   ^\n"),
+            ("ab", (1, 900, 900), "  | ab\n  |   ^\n"),
+            ("a\nb\n", (3, 1, 1), "  | \n  | ^\n"),
+            ("a", (9, 1, 1), ""),
+            ("é", (1, 2, 1), "  | é\n  | ^\n"),
+            ("", (0, 0, 0), "  | \n  | ^\n"),
+        ];
+        for (source, (line, column, columns), excerpt) in table {
+            let expected = format!("error[P001] x.vyre:{line}:{column}: m\n{excerpt}  Fix: f\n");
+            assert_eq!(rendered(source, Span { line, column, columns }), expected, "{source:?}");
+        }
+    }
+
+    #[test]
+    fn long_lines_are_cut_around_the_place() {
+        let source = "x".repeat(10_000);
+        let shown = rendered(&source, Span { line: 1, column: 5_000, columns: 9_000 });
+        assert!(shown.len() < 500, "{shown}");
+        let lines: Vec<&str> = shown.lines().collect();
+        assert_eq!(lines[2].find('^'), Some("  | ...".len() + SHOWN_MAX / 2));
+        assert_eq!(lines[2].matches('^').count(), SHOWN_MAX / 2);
+    }
+}
