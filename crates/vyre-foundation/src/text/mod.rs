@@ -4,6 +4,7 @@
 //! written with its type wherever its position does not give it. The parser judges only what a program cannot say;
 //! everything else is the validator's.
 
+mod format;
 mod layout;
 mod lex;
 mod literal;
@@ -13,6 +14,7 @@ mod render;
 mod source_map;
 mod suggest;
 
+pub use format::format;
 pub use literal::{parse_literal, print_literal};
 pub use parse::{Parsed, parse};
 pub use print::{print, print_with_map};
