@@ -1,0 +1,108 @@
+//! Properties of the generators and, over what they make, of the language.
+//!
+//! `vyre_testkit::property` says how to run more cases and how to see a failure again.
+
+use vyre_foundation::diagnostic::Diagnostic;
+use vyre_foundation::ir::Program;
+use vyre_foundation::validate::validate;
+use vyre_testkit::any;
+use vyre_testkit::generate::{self, Case, Config, Stats};
+use vyre_testkit::property::{cases, check};
+use vyre_testkit::source::Source;
+
+fn show(program: &Program) -> String {
+    format!("{:#?}", program.parts())
+}
+
+fn join(findings: Vec<Diagnostic>) -> String {
+    findings.iter().map(Diagnostic::to_string).collect::<Vec<_>>().join("\n")
+}
+
+fn default_case(source: &mut dyn Source) -> Case {
+    generate::case(source, &Config::default())
+}
+
+#[test]
+fn generated_programs_cover_the_language() {
+    let mut stats = Stats::default();
+    for seed in 0..3000 {
+        stats.add(&generate::seeded(seed, &Config { traps: true, ..Config::default() }).program);
+    }
+    assert_eq!(stats.missing_ops(), []);
+    assert!(stats.with_all * 2 > stats.programs, "{stats}");
+    assert!(stats.values_live * 10 > stats.values * 8, "{stats}");
+}
+
+#[test]
+fn switched_off_features_stay_away() {
+    let config = Config {
+        floats: false,
+        wide: false,
+        control: false,
+        functions: false,
+        barriers: false,
+        grid_barriers: false,
+        subgroups: false,
+        atomics: false,
+        mma: false,
+        collectives: false,
+        indirect: false,
+        ..Config::default()
+    };
+    let mut stats = Stats::default();
+    for seed in 0..500 {
+        stats.add(&generate::seeded(seed, &config).program);
+    }
+    let left: Vec<&str> = stats.ops.keys().map(|op| op.name()).collect();
+    for gone in [
+        "if",
+        "for",
+        "call",
+        "barrier",
+        "grid_barrier",
+        "atomic_add",
+        "fma",
+        "mma",
+        "subgroup_any",
+        "indirect",
+    ] {
+        assert!(!left.contains(&gone), "{gone} is switched off");
+    }
+    assert!(left.contains(&"store") && left.contains(&"mul"));
+}
+
+#[test]
+fn any_programs_cover_the_language() {
+    let mut stats = Stats::default();
+    cases(3000).for_each(|seed| stats.add(&any::seeded(seed)));
+    assert_eq!(stats.missing_ops(), []);
+}
+
+#[test]
+fn generated_programs_are_valid() {
+    let valid = |case: &Case| validate(&case.program).map(drop).map_err(join);
+    check(1000, default_case, valid, |case| show(&case.program));
+}
+
+#[test]
+fn any_program_is_judged_without_a_panic() {
+    let judged = |program: &Program| {
+        let _ = validate(program);
+        Ok(())
+    };
+    check(3000, any::program, judged, show);
+}
+
+#[test]
+fn wire_carries_any_program() {
+    let same = |program: &Program| {
+        let bytes = program.to_bytes();
+        let back = Program::from_bytes(&bytes).map_err(|error| error.to_string())?;
+        if back == *program && back.to_bytes() == bytes {
+            Ok(())
+        } else {
+            Err("the wire form changes it".into())
+        }
+    };
+    check(3000, any::program, same, show);
+}
