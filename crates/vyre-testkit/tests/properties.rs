@@ -4,6 +4,7 @@
 
 use vyre_foundation::diagnostic::Diagnostic;
 use vyre_foundation::ir::Program;
+use vyre_foundation::text;
 use vyre_foundation::validate::validate;
 use vyre_testkit::any;
 use vyre_testkit::generate::{self, Case, Config, Stats};
@@ -11,7 +12,7 @@ use vyre_testkit::property::{cases, check};
 use vyre_testkit::source::Source;
 
 fn show(program: &Program) -> String {
-    format!("{:#?}", program.parts())
+    text::print(program)
 }
 
 fn join(findings: Vec<Diagnostic>) -> String {
@@ -105,4 +106,31 @@ fn wire_carries_any_program() {
         }
     };
     check(3000, any::program, same, show);
+}
+
+#[test]
+fn text_carries_any_program() {
+    let same = |program: &Program| {
+        let printed = text::print(program);
+        let parsed = text::parse(&printed).map_err(join)?;
+        if parsed.program != *program {
+            return Err(format!("the text form changes it to\n{}", text::print(&parsed.program)));
+        }
+        let (again, map) = text::print_with_map(&parsed.program);
+        if again != printed || map != parsed.map {
+            return Err("printer and parser disagree on the layout or the source map".into());
+        }
+        Ok(())
+    };
+    check(3000, any::program, same, show);
+}
+
+#[test]
+fn formatting_keeps_what_is_printed() {
+    let stays = |program: &Program| {
+        let printed = text::print(program);
+        let formatted = text::format(&printed).map_err(join)?;
+        if formatted == printed { Ok(()) } else { Err(format!("formatted:\n{formatted}")) }
+    };
+    check(2000, any::program, stays, show);
 }

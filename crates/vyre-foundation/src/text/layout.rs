@@ -67,7 +67,7 @@ pub(super) fn list<'a>(
 ) -> u32 {
     let width: usize = items.clone().map(|item| item.len() + 2).take(WIDTH).sum();
     out.push('[');
-    if used + width <= WIDTH {
+    if width == 0 || used + width <= WIDTH {
         for (at, item) in items.enumerate() {
             if at > 0 {
                 out.push_str(", ");
