@@ -9,7 +9,7 @@ use vyre_foundation::validate::validate;
 use vyre_testkit::any;
 use vyre_testkit::generate::{self, Case, Config, Stats};
 use vyre_testkit::property::{cases, check};
-use vyre_testkit::source::Source;
+use vyre_testkit::source::{Draw, Source};
 
 fn show(program: &Program) -> String {
     text::print(program)
@@ -133,4 +133,59 @@ fn formatting_keeps_what_is_printed() {
         if formatted == printed { Ok(()) } else { Err(format!("formatted:\n{formatted}")) }
     };
     check(2000, any::program, stays, show);
+}
+
+/// A program's text with its layout spoilt and comments strewn in.
+struct Untidy {
+    program: Program,
+    source: String,
+    comments: usize,
+}
+
+fn untidy(source: &mut dyn Source) -> Untidy {
+    let program = any::program(source);
+    let mut draw = Draw::new(source);
+    let mut comments = 0;
+    let mut comment = |out: &mut String| {
+        comments += 1;
+        out.push_str(&format!("// comment {comments} /* é }} */"));
+    };
+    let mut out = String::new();
+    for line in text::print(&program).lines() {
+        for _ in 0..draw.below(3) {
+            if draw.chance(60) {
+                out.push_str(["", "  ", "\t"][draw.below(3) as usize]);
+                comment(&mut out);
+            }
+            out.push_str(if draw.chance(20) { "\r\n" } else { "\n" });
+        }
+        out.push_str(&" ".repeat(draw.below(5) as usize));
+        out.push_str(line.trim_start());
+        out.push_str(["", " ", "   "][draw.below(3) as usize]);
+        if draw.chance(50) {
+            comment(&mut out);
+        }
+        out.push('\n');
+    }
+    if draw.chance(60) {
+        comment(&mut out);
+    }
+    Untidy { program, source: out, comments }
+}
+
+#[test]
+fn formatting_is_idempotent_and_keeps_program_and_comments() {
+    let holds = |case: &Untidy| {
+        let once = text::format(&case.source).map_err(join)?;
+        let twice = text::format(&once).map_err(join)?;
+        if once != twice {
+            return Err(format!("once:\n{once}\ntwice:\n{twice}"));
+        }
+        if text::parse(&once).map_err(join)?.program != case.program {
+            return Err(format!("another program:\n{once}"));
+        }
+        let lost = (1..=case.comments).find(|at| !once.contains(&format!("// comment {at} ")));
+        lost.map_or(Ok(()), |at| Err(format!("comment {at} is lost:\n{once}")))
+    };
+    check(1500, untidy, holds, |case| case.source.clone());
 }
