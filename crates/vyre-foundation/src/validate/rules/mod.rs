@@ -7,6 +7,9 @@ mod declarations;
 mod flow;
 mod types;
 
+#[cfg(test)]
+mod tests;
+
 use crate::diagnostic::Rule;
 
 /// The validator's rules, by ascending code.
