@@ -204,22 +204,25 @@ impl Builder<'_> {
         self.operand_at(ty, Level::Varying)
     }
 
-    /// Something of type `ty` that is at least as uniform as `level`: a constant, a value in scope, or a cast of one.
+    /// Something of type `ty` that is at least as uniform as `level`.
     pub(super) fn operand_at(&mut self, ty: DataType, level: Level) -> Operand {
-        let fitting = |known: &&Known| known.level <= level;
-        let same: Vec<Value> = self
-            .frame
-            .values
-            .iter()
-            .filter(fitting)
-            .filter(|known| known.ty == ty)
-            .map(|known| known.value)
-            .collect();
+        self.operand_unlike(ty, level, &[])
+    }
+
+    /// Something of type `ty` that is at least as uniform as `level`, and seldom one of `others`: an op on two equal
+    /// operands shows little. A constant, a value in scope, or a cast of one.
+    pub(super) fn operand_unlike(&mut self, ty: DataType, level: Level, others: &[Operand]) -> Operand {
+        let may_repeat = self.draw.chance(16);
+        let fits = |known: &&Known| {
+            known.level <= level && (may_repeat || !others.contains(&Operand::Value(known.value)))
+        };
+        let known: Vec<Known> = self.frame.values.iter().filter(fits).copied().collect();
+        let same: Vec<Value> = known.iter().filter(|known| known.ty == ty).map(|known| known.value).collect();
         if !same.is_empty() && self.draw.below(6) > 0 {
             return self.recent(&same).into();
         }
-        let other: Vec<Value> = self.frame.values.iter().filter(fitting).map(|known| known.value).collect();
-        if same.is_empty() && !other.is_empty() && self.draw.below(3) > 0 {
+        if same.is_empty() && !known.is_empty() && self.draw.below(3) > 0 {
+            let other: Vec<Value> = known.iter().map(|known| known.value).collect();
             let source = self.recent(&other).into();
             return self.compute(ComputeOp::Cast, ty, smallvec![source]).into();
         }
@@ -243,7 +246,7 @@ impl Builder<'_> {
         let op = self.draw.pick(&COMPARE);
         let ty = self.type_of(op.info().types).unwrap_or(DataType::U32);
         let a = self.operand_at(ty, level);
-        let b = self.operand_at(ty, level);
+        let b = self.operand_unlike(ty, level, &[a]);
         self.compute(op, ty, smallvec![a, b]).into()
     }
 }

@@ -18,12 +18,14 @@ impl Builder<'_> {
     pub(super) fn main_body(&mut self) {
         self.declare_folds();
         self.declare_ids();
+        self.load_inputs();
         self.frame.lines_left = self.config.lines;
         let phases = if self.config.barriers { self.draw.between(1, 4) } else { 1 };
         for phase in 0..phases {
             if phase > 0 && !self.draw.is_spent() {
                 self.any_barrier();
             }
+            self.traffic();
             self.lines(self.config.lines / phases);
         }
         self.fold_loose_values(0);
@@ -216,7 +218,7 @@ impl Builder<'_> {
             index: None,
         });
         let sum = self.compute(ComputeOp::Cast, ty, smallvec![sum.into()]).into();
-        let other = self.operand(ty);
+        let other = self.operand_unlike(ty, Level::Varying, &[sum]);
         let op = if ty.is_float() { ComputeOp::Add } else { ComputeOp::Xor };
         let value = self.compute(op, ty, smallvec![sum, other]).into();
         self.emit(Node::Return { value: Some(value) });

@@ -107,7 +107,7 @@ impl Builder<'_> {
                 Some(arg_ty) => arg_ty,
                 None => self.any_type(),
             };
-            args.push(self.operand(arg_ty));
+            args.push(self.operand_unlike(arg_ty, Level::Varying, &args));
         }
         self.compute(op, ty, args);
     }
@@ -204,7 +204,10 @@ impl Builder<'_> {
         if choice < self.readable.len() {
             return self.load_read_only(self.readable[choice]);
         }
-        let at = writable[(choice - self.readable.len()) / 2];
+        self.load_from(writable[(choice - self.readable.len()) / 2]);
+    }
+
+    fn load_from(&mut self, at: usize) {
         let memory = self.memory[at];
         let mut ty = memory.ty;
         let mut index = None;
@@ -236,6 +239,10 @@ impl Builder<'_> {
             return;
         }
         let at = self.draw.pick(&writable);
+        self.store_to(at);
+    }
+
+    fn store_to(&mut self, at: usize) {
         let (ty, buffer) = (self.memory[at].ty, self.memory[at].buffer);
         let value = self.operand(ty.computes_as());
         let index = self.element(at);
@@ -251,6 +258,10 @@ impl Builder<'_> {
             return self.store();
         }
         let at = self.draw.pick(&writable);
+        self.atomic_on(at);
+    }
+
+    fn atomic_on(&mut self, at: usize) {
         let (ty, buffer, pattern) = (self.memory[at].ty, self.memory[at].buffer, self.memory[at].pattern);
         let (op, with_result) = match pattern {
             // Adds and subs are one kind.
@@ -274,6 +285,37 @@ impl Builder<'_> {
             });
         } else {
             self.emit(Node::Atomic { result: None, op, ty, buffer, index, args });
+        }
+    }
+
+    /// Uses some buffers as their new patterns allow, so that what one phase writes the next one reads.
+    pub(super) fn traffic(&mut self) {
+        for at in self.reachable(|memory| !memory.pinned) {
+            if self.draw.is_spent() || !self.draw.chance(140) {
+                continue;
+            }
+            match self.memory[at].pattern {
+                Pattern::All | Pattern::Own { .. } => self.store_to(at),
+                Pattern::Read => self.load_from(at),
+                Pattern::Atomic(_) => self.atomic_on(at),
+                Pattern::Single(_) => {}
+            }
+        }
+    }
+
+    /// An element of each input for this lane, so that there is data to compute with from the start.
+    pub(super) fn load_inputs(&mut self) {
+        for buffer in self.readable.clone() {
+            let ty = self.parts.buffer(buffer).ty;
+            if !self.draw.is_spent() && !self.draw.chance(64) {
+                let index = self.id(BuiltinOp::GlobalIndex);
+                self.assign(ty.computes_as(), Level::Varying, |result| Node::Load {
+                    result,
+                    ty,
+                    buffer,
+                    index,
+                });
+            }
         }
     }
 

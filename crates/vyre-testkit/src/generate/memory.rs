@@ -99,7 +99,7 @@ impl Builder<'_> {
         if self.config.wide {
             self.declare_pinned("out_wide", DataType::U64, lanes_all);
         }
-        for _ in 0..self.draw.between(1, 3) {
+        for _ in 0..self.draw.between(1, 4) {
             let elements = self.odd_length(lanes_all);
             let ty = self.stored_type();
             let id = self.declare("input", BufferKind::Read { binding: 0 }, ty, elements);
