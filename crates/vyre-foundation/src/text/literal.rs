@@ -51,7 +51,8 @@ pub fn parse_literal(text: &str, ty: DataType) -> Result<Literal, String> {
     match parse(text, Want::Type(ty)) {
         Ok(literal) if literal.ty() == ty => Ok(literal),
         Ok(literal) => Err(format!(
-            "`{text}` is {}, and {ty} is expected here. Fix: write a literal of type {ty}",
+            "`{}` is {}, and {ty} is expected here. Fix: write a literal of type {ty}",
+            clip(text),
             literal.ty()
         )),
         Err(error) => Err(format!("{}. Fix: {}", error.message, error.fix)),
@@ -223,14 +224,14 @@ pub(super) fn parse(text: &str, want: Want) -> Result<Literal, LiteralError> {
             let example = if is_float_form(number) { "f32" } else { "u32" };
             return Err(error(
                 "P015",
-                format!("nothing here says which type `{text}` has"),
-                format!("write the type behind it, such as `{text}{example}`"),
+                format!("nothing here says which type `{}` has", clip(text)),
+                format!("write the type behind it, such as `{}{example}`", clip(text)),
             ));
         }
         (suffix, _) => DataType::from_name(suffix).ok_or_else(|| {
             error(
                 "P005",
-                format!("`{suffix}` behind `{number}` is not a type"),
+                format!("`{}` behind `{}` is not a type", clip(suffix), clip(number)),
                 super::suggest::fix_type(suffix),
             )
         })?,
@@ -412,5 +413,138 @@ fn parse_nan(parts: &Parts<'_>) -> Result<u64, LiteralError> {
             format!("`{}` does not write a NaN of type {ty}", clip(text)),
             format!("write `nan`, or all bits of a NaN such as `nan(0x{:x})`", canonical | 1),
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use DataType::{BF16, Bool, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
+
+    #[test]
+    fn literals_have_these_bits() {
+        let table: &[(&str, DataType, u64)] = &[
+            ("true", Bool, 1),
+            ("false", Bool, 0),
+            ("255", U8, 255),
+            ("0xff", I8, 255),
+            ("-128", I8, 128),
+            ("-1", I16, 0xffff),
+            ("-0", U32, 0),
+            ("65_535", U16, 65535),
+            ("0xDEAD_beef", U32, 0xdead_beef),
+            ("7u32", U32, 7),
+            ("7_u32", U32, 7),
+            ("0x7_i32", I32, 7),
+            ("-2147483648", I32, 0x8000_0000),
+            ("18446744073709551615", U64, u64::MAX),
+            ("-9223372036854775808i64", I64, 1 << 63),
+            ("0.0", F32, 0),
+            ("-0.0", F32, 0x8000_0000),
+            ("1_000.5", F32, 0x447a_2000),
+            ("1e0", F32, 0x3f80_0000),
+            ("1E+0", F32, 0x3f80_0000),
+            ("1.5f32", F32, 0x3fc0_0000),
+            ("inf", F32, 0x7f80_0000),
+            ("-inf_f64", F64, 0xfff0_0000_0000_0000),
+            ("nan", BF16, 0x7fc0),
+            ("nan_f16", F16, 0x7e00),
+            ("nan(0xfe01)_f16", F16, 0xfe01),
+            ("nan(0x7f800001)", F32, 0x7f80_0001),
+            ("1e-45", F32, 1),
+            ("1e-46", F32, 0),
+            ("5e-324", F64, 1),
+            ("3.4028235677973366e38", F32, 0x7f7f_ffff),
+            // Halfway between 2048 and 2050, then a little more: rounding through f32 or f64 would lose the difference.
+            ("2049.0", F16, 0x6800),
+            ("2049.00000000000000000000000000000000000001", F16, 0x6801),
+            ("257.0", BF16, 0x4380),
+            ("257.00000000000000000000000000000000000001", BF16, 0x4381),
+            ("65504.0", F16, 0x7bff),
+            ("65519.99", F16, 0x7bff),
+            ("6e-8", F16, 1),
+            ("2e-8", F16, 0),
+            ("1e-999999", BF16, 0),
+        ];
+        for (text, ty, bits) in table {
+            let literal = parse_literal(text, *ty).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!((literal.ty(), literal.bits()), (*ty, *bits), "{text}");
+        }
+    }
+
+    #[test]
+    fn wrong_literals_name_their_rule() {
+        let table: &[(&str, Want, &str)] = &[
+            ("1", Want::Type(F32), "P014"),
+            ("1", Want::Type(Bool), "P014"),
+            ("0x1", Want::Type(F32), "P014"),
+            ("1.0", Want::Type(U32), "P014"),
+            ("inf", Want::Type(U32), "P014"),
+            ("256", Want::Type(U8), "P013"),
+            ("-1", Want::Type(U64), "P013"),
+            ("65520.0", Want::Type(F16), "P013"),
+            ("3.4028236e38", Want::Type(F32), "P013"),
+            ("1e999999999999999999999", Want::Type(BF16), "P013"),
+            ("1", Want::Suffix, "P015"),
+            ("1x32", Want::Type(U32), "P016"),
+            ("1u33", Want::Type(U32), "P005"),
+            ("", Want::Type(U32), "P016"),
+            ("-", Want::Type(F32), "P014"),
+            ("_1", Want::Type(U32), "P016"),
+            ("1_", Want::Type(U32), "P016"),
+            ("0x_1", Want::Type(U32), "P016"),
+            ("1e5_", Want::Type(F64), "P016"),
+            ("é", Want::Type(U32), "P016"),
+        ];
+        for (text, want, code) in table {
+            assert_eq!(parse(text, *want).map_err(|error| error.code), Err(*code), "{text}");
+        }
+        assert!(parse_literal("1.0f64", F32).unwrap_err().contains("f64"));
+    }
+
+    /// Decimals of `digits` digits just below and just above the magnitude of a half.
+    fn neighbours(value: f64, digits: usize) -> [String; 2] {
+        let text = format!("{:.60e}", value.abs());
+        let (mantissa, exponent) = text.split_once('e').unwrap();
+        let below: u64 = mantissa.replace('.', "")[..digits].parse().unwrap();
+        let exponent = exponent.parse::<i64>().unwrap() - (digits as i64 - 1);
+        [below, below + 1].map(|mantissa| format!("{mantissa}e{exponent}"))
+    }
+
+    #[test]
+    fn all_halves_print_shortest_and_exactly() {
+        for ty in [F16, BF16] {
+            for bits in 0..=u64::from(u16::MAX) {
+                let text = print_literal(Literal::from_bits(ty, bits));
+                assert_eq!(parse_literal(&text, ty).unwrap().bits(), bits, "{text}");
+                let value = to_f64(ty, bits);
+                let digits = text.split('e').next().unwrap().chars().filter(char::is_ascii_digit);
+                let digits = digits.collect::<String>().trim_matches('0').len();
+                if value.is_finite() && digits > 1 {
+                    for shorter in neighbours(value, digits - 1) {
+                        assert_ne!(
+                            decimal_bits(ty, &shorter),
+                            Some(bits & 0x7fff),
+                            "{text} could be {shorter}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn floats_print_exactly() {
+        // A walk over both types' bits with a large odd stride meets every exponent.
+        for at in 0..200_000u64 {
+            let bits = at.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            for ty in [F32, F64] {
+                let literal = Literal::from_bits(ty, bits);
+                let mut text = String::new();
+                print_typed(&mut text, literal);
+                assert_eq!(parse(&text, Want::Suffix), Ok(literal), "{text}");
+                assert_eq!(parse_literal(&print_literal(literal), ty), Ok(literal));
+            }
+        }
     }
 }

@@ -11,6 +11,7 @@ mod literal;
 mod parse;
 mod print;
 mod render;
+mod rules;
 mod source_map;
 mod suggest;
 
@@ -19,6 +20,7 @@ pub use literal::{parse_literal, print_literal};
 pub use parse::{Parsed, parse};
 pub use print::{print, print_with_map};
 pub use render::render;
+pub use rules::RULES;
 pub use source_map::SourceMap;
 
 #[cfg(test)]

@@ -278,3 +278,57 @@ fn every_op_is_read_as_its_table_row_says() {
         }
     }
 }
+
+/// Inputs made to hurt: each ends in an answer, soon and with few words.
+fn hostile() -> Vec<(&'static str, String)> {
+    const MANY: usize = 1 << 20;
+    let header = "program @p workgroup(1, 1, 1) {\n";
+    let inside = |text: String| format!("{header}{text}");
+    let mut inputs = vec![("empty", String::new()), ("a byte order mark", "\u{feff}".into())];
+    for token in
+        ["a", "%a ", "{", "}", "(", "[", "1", "-", ".", "%", "\0", "é", "\n", "//", "//\n", "?\n", "} else {"]
+    {
+        inputs.push(("one token", token.repeat(MANY)));
+        inputs.push(("one token inside", inside(token.repeat(MANY))));
+    }
+    inputs.push(("nested blocks", inside("if true {\n".repeat(100_000))));
+    inputs.push(("nested blocks, closed", inside("if true {\n".repeat(100_000) + &"}\n".repeat(100_001))));
+    inputs.push(("nested loops on a line", inside("for %i in 0..1 { ".repeat(100_000))));
+    inputs.push(("nested functions", inside("fn @f() {\n".repeat(100_000))));
+    inputs
+        .push(("an unterminated list", inside(format!("const @k : u32[3] = [{}", "1,\n".repeat(MANY / 2)))));
+    inputs.push(("an unterminated call", inside(format!("call @f({}", "%a, ".repeat(MANY)))));
+    inputs.push(("unterminated parameters", inside(format!("fn @f({}", "%a : u32, ".repeat(MANY)))));
+    inputs.push(("one long line", inside(format!("%a = add.u32 {}\n", "x".repeat(10 << 20)))));
+    inputs.push(("a long name", inside(format!("%{} = global_id x\n}}", "x".repeat(10 << 20)))));
+    inputs.push(("a long number", inside(format!("%a = add.f16 1.{}\n}}", "1".repeat(10 << 20)))));
+    let wrong = |at: usize| format!("%a{at} = add.u32 %b{at}, @c{at}[0]\n");
+    inputs.push(("many unknown names", inside((0..MANY / 8).map(wrong).collect())));
+    let names = |at: usize| format!("%name{at} = add.u32 %nane{at}, 1\n");
+    inputs.push(("many near misses", inside((0..MANY / 8).map(names).collect())));
+    inputs
+}
+
+#[test]
+fn hostile_inputs_end_in_few_words() {
+    for (what, source) in hostile() {
+        let started = std::time::Instant::now();
+        let errors = parse(&source).expect_err(what);
+        assert!(!errors.is_empty() && errors.len() <= 101, "{what}");
+        for error in &errors[..errors.len().min(3)] {
+            let shown = super::render(error, "x.vyre", &source, &super::SourceMap::default());
+            assert!(shown.len() < 1500, "{what}: {shown}");
+        }
+        let start: String = source.chars().take(60).collect();
+        assert!(started.elapsed().as_secs() < 20, "{what} took {:?}: {start:?}", started.elapsed());
+    }
+}
+
+#[test]
+fn the_longest_line_there_can_be_survives() {
+    let operands = vec!["%i"; 1 << 20].join(", ");
+    let source = format!("program @p workgroup(1, 1, 1) {{\n  %i = add.u32 {operands}\n}}\n");
+    let program = parse(&source).unwrap().program;
+    assert_eq!(print(&program), source);
+    assert_eq!(super::format(&source).unwrap(), source);
+}

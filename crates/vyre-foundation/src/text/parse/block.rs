@@ -46,7 +46,9 @@ enum Closed {
     /// The first block of an `if`, which an `else` may follow.
     Then { cond: Operand, then: Block },
     /// A block whose line is complete.
-    Done(Option<Node>),
+    Done(Node),
+    /// A block that was read for errors only; it may have been an `if`'s.
+    Dropped,
 }
 
 impl Blocks {
@@ -76,17 +78,17 @@ impl Blocks {
     fn pop(&mut self) -> Closed {
         if self.too_deep > 0 {
             self.too_deep -= 1;
-            return Closed::Done(None);
+            return Closed::Dropped;
         }
         let Some(Frame { open, block, .. }) = self.frames.pop() else { return Closed::Body(Block::new()) };
         match open {
             Open::Body => Closed::Body(block),
             Open::If { cond } => Closed::Then { cond, then: block },
-            Open::Else { cond, then } => Closed::Done(Some(Node::If { cond, then, otherwise: block })),
+            Open::Else { cond, then } => Closed::Done(Node::If { cond, then, otherwise: block }),
             Open::For { counter, lo, hi, step } => {
-                Closed::Done(Some(Node::For { counter, lo, hi, step, body: block }))
+                Closed::Done(Node::For { counter, lo, hi, step, body: block })
             }
-            Open::Broken => Closed::Done(None),
+            Open::Broken => Closed::Dropped,
         }
     }
 }
@@ -152,23 +154,37 @@ impl Parser<'_> {
     /// Takes a `}` and what may follow it on its line; gives the block if it closed the body.
     fn close(&mut self, blocks: &mut Blocks) -> Parse<Option<Block>> {
         self.bump();
-        match blocks.pop() {
+        let then = match blocks.pop() {
             Closed::Body(block) => return Ok(Some(block)),
             Closed::Done(node) => {
-                if let Some(node) = node {
-                    blocks.push(node);
-                }
+                blocks.push(node);
+                return self.end_of_line().map(|()| None);
             }
-            Closed::Then { cond, then } => {
-                if self.take_word("else") {
-                    let brace = self.expect(Kind::OpenBrace, "`{`")?;
-                    self.open(blocks, Open::Else { cond, then }, brace);
-                    return self.end_of_header().map(|()| None);
-                }
-                blocks.push(Node::If { cond, then, otherwise: Block::new() });
-            }
+            Closed::Then { cond, then } => Some((cond, then)),
+            Closed::Dropped => None,
+        };
+        if self.take_word("else") {
+            let open = then.map_or(Open::Broken, |(cond, then)| Open::Else { cond, then });
+            let brace = self.else_brace()?;
+            self.open(blocks, open, brace);
+            return self.end_of_header().map(|()| None);
+        }
+        if let Some((cond, then)) = then {
+            blocks.push(Node::If { cond, then, otherwise: Block::new() });
         }
         self.end_of_line().map(|()| None)
+    }
+
+    fn else_brace(&mut self) -> Parse<Token> {
+        if self.at_word("if") {
+            return Err(self.error(
+                "P003",
+                self.token,
+                "`else` is followed by `{`, not by another `if`",
+                "write `else {` and the inner `if` on a line of its own",
+            ));
+        }
+        self.expect(Kind::OpenBrace, "`{`")
     }
 
     /// Nothing may follow on this line.
@@ -186,7 +202,7 @@ impl Parser<'_> {
                     "P020",
                     self.token,
                     format!("`{text}` stands behind a complete line"),
-                    "start a new line before it, or remove it",
+                    "start a new line before it, write `,` if it is one more operand, or remove it",
                 ))
             }
         }
@@ -215,7 +231,7 @@ impl Parser<'_> {
                     match blocks.pop() {
                         Closed::Body(block) => return Some(block),
                         // Another error has been reported, so this block is never seen.
-                        Closed::Then { .. } | Closed::Done(_) => {}
+                        Closed::Then { .. } | Closed::Done(_) | Closed::Dropped => {}
                     }
                 }
                 _ => {

@@ -77,18 +77,19 @@ impl<'s> Parser<'s> {
         Ok(brace)
     }
 
-    /// The text of a name; too long a one is reported.
+    /// The text of a name; too long a one is reported and cut.
     pub(super) fn name(&mut self, token: Token) -> &'s str {
         let name = token.name(self.source);
-        if name.len() > limits::NAME_BYTES_MAX {
-            self.error(
-                "P007",
-                token,
-                format!("a name of {} bytes", name.len()),
-                format!("use a name of at most {} bytes", limits::NAME_BYTES_MAX),
-            );
+        if name.len() <= limits::NAME_BYTES_MAX {
+            return name;
         }
-        name
+        self.error(
+            "P007",
+            token,
+            format!("a name of {} bytes", name.len()),
+            format!("use a name of at most {} bytes", limits::NAME_BYTES_MAX),
+        );
+        &name[..limits::NAME_BYTES_MAX]
     }
 
     /// Takes the name of a declaration and makes it known.

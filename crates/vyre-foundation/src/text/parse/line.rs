@@ -108,7 +108,11 @@ impl<'s> Parser<'s> {
         let (name, suffix) = word.split_once('.').unwrap_or((word, ""));
         let Some(op) = OpId::from_name(name) else {
             let message = format!("`{}` is not an op", clip(name));
-            return Err(self.error("P004", token, message, suggest::fix_op(name)));
+            let fix = match self.token.kind {
+                Kind::Equals => format!("write `%{}` to assign a value", clip(word)),
+                _ => suggest::fix_op(name),
+            };
+            return Err(self.error("P004", token, message, fix));
         };
         let info = op.info();
         let takes_type = !info.types.is_empty() && op != OpId::WriteOp(WriteOp::Var);

@@ -200,13 +200,15 @@ impl<'s> Parser<'s> {
                 "P001",
                 token,
                 format!("`{}` means nothing here", clip(text).escape_debug()),
-                "remove it; comments start with `//`, and names are ASCII letters, digits, `_` and `.`",
+                bad_fix(text),
             ),
             Kind::Newline | Kind::End => {
                 let end = if token.kind == Kind::End { "file" } else { "line" };
+                // Point behind what there is, not behind the comment that follows it.
+                let here = Token { start: self.last_end, end: self.last_end, ..token };
                 self.error(
                     "P003",
-                    token,
+                    here,
                     format!("{what} is missing at the end of the {end}"),
                     format!("write {what} here"),
                 )
@@ -215,7 +217,7 @@ impl<'s> Parser<'s> {
                 "P003",
                 token,
                 format!("{what} is expected, and `{}` stands here", clip(text)),
-                format!("write {what} before it, or remove it"),
+                format!("write {what} here"),
             ),
         }
     }
@@ -315,7 +317,6 @@ impl<'s> Parser<'s> {
     fn diagnostics(mut self) -> Vec<Diagnostic> {
         let full = self.full();
         self.findings.sort_by_key(|finding| finding.start);
-        self.findings.truncate(ERRORS_MAX);
         let bytes = self.source.as_bytes();
         let (mut at, mut line, mut line_start) = (0, 1, 0);
         let mut diagnostics = Vec::new();
@@ -331,16 +332,26 @@ impl<'s> Parser<'s> {
             let (code, message, fix) = (finding.code, finding.message, finding.fix);
             diagnostics.push(Diagnostic { code, place: Place::Source(span), message, fix });
         }
-        if full {
-            let place = diagnostics[ERRORS_MAX - 1].place;
-            diagnostics.push(Diagnostic {
-                code: "P024",
-                place,
-                message: format!("more errors follow; the first {ERRORS_MAX} are shown"),
-                fix: "correct those above, then parse again".to_string(),
-            });
+        if full && let Some(first_not_shown) = diagnostics.last_mut() {
+            first_not_shown.code = "P024";
+            first_not_shown.message = format!("more errors follow; the first {ERRORS_MAX} are shown");
+            first_not_shown.fix = "correct those above, then parse again".to_string();
         }
         diagnostics
+    }
+}
+
+/// What to do about characters that mean nothing.
+fn bad_fix(text: &str) -> &'static str {
+    match text.as_bytes()[0] {
+        b'%' | b'$' | b'@' => "write a name behind it: letters, digits, `_` and single `.` between them",
+        b';' => "remove it; a line is one instruction and needs no other end",
+        b'#' | b'/' => "start a comment with `//`",
+        b'+' | b'-' | b'*' | b'<' | b'>' | b'&' | b'|' | b'^' | b'!' => {
+            "write the operation as an op, such as `%r = add.u32 %a, %b`"
+        }
+        b'.' => "write a number with a digit before its point, and a range as `lo..hi`",
+        _ => "remove it; names are ASCII letters, digits, `_` and `.`, and comments start with `//`",
     }
 }
 
