@@ -1,0 +1,163 @@
+//! Uses a value that is already there instead of computing it again.
+//!
+//! One walk with a table of what has been computed in the blocks that are open. Two lines are the same if op, type and
+//! operands are; operands of commutative ops in either order. A load is the same if its buffer has not been written and
+//! no lanes have met in between: buffers do not alias, because a resource that is bound for writing is bound once.
+//!
+//! A value stays as uniform as it was, because its op and operands are the same. Atomics are never merged. Subgroup
+//! ops are: all lanes take part in both, with the same operands.
+
+use super::Pass;
+use super::algebra::is_commutative;
+use super::edit::{LoopChanges, Replacements, Surroundings, each_body, ends_in_jump, loop_changes};
+use super::versions::{Slot, Versions};
+use crate::ir::{Args, Block, Body, DataType, Node, OpId, Operand, ProgramParts, Value};
+use rustc_hash::FxHashMap;
+use smallvec::smallvec;
+
+pub(super) const PASS: Pass =
+    Pass { name: "cse", description: "compute equal values once, load equal elements once", run };
+
+fn run(parts: &mut ProgramParts) {
+    each_body(parts, |around, body| {
+        let mut cse = Cse::new(around, body);
+        cse.block(&mut body.block);
+    });
+}
+
+/// What makes two lines the same.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    op: OpId,
+    ty: DataType,
+    /// The buffer or the axis.
+    of: u32,
+    /// The buffer's version.
+    version: u64,
+    args: Args,
+}
+
+struct Cse {
+    replaced: Replacements,
+    known: FxHashMap<Key, Value>,
+    /// The keys in the order of their entry, to be forgotten where their block ends.
+    log: Vec<Key>,
+    versions: Versions,
+    loops: FxHashMap<Value, LoopChanges>,
+}
+
+impl Cse {
+    fn new(around: &Surroundings<'_>, body: &Body) -> Cse {
+        Cse {
+            replaced: Replacements::new(body),
+            known: FxHashMap::default(),
+            log: Vec::new(),
+            versions: Versions::new(around, body),
+            loops: loop_changes(body),
+        }
+    }
+
+    fn block(&mut self, block: &mut Block) {
+        let mark = self.log.len();
+        block.retain_mut(|node| {
+            self.replaced.apply(node);
+            self.line(node)
+        });
+        for key in self.log.drain(mark..) {
+            self.known.remove(&key);
+        }
+    }
+
+    /// Says whether the line stays.
+    fn line(&mut self, node: &mut Node) -> bool {
+        match node {
+            Node::If { then, otherwise, .. } => self.branches(then, otherwise),
+            Node::For { counter, body, .. } => self.loop_(*counter, body),
+            other => {
+                self.versions.follow(other);
+                if let (Some(result), Some(key)) = (other.result(), self.key(other)) {
+                    if let Some(value) = self.known.get(&key) {
+                        self.replaced.put(result, Operand::Value(*value));
+                        return false;
+                    }
+                    self.log.push(key.clone());
+                    self.known.insert(key, result);
+                }
+            }
+        }
+        true
+    }
+
+    fn branches(&mut self, then: &mut Block, otherwise: &mut Block) {
+        let mark = self.versions.mark();
+        let mut changed = Vec::new();
+        for block in [then, otherwise] {
+            self.block(block);
+            let slots = self.versions.back_to(mark);
+            // A block that jumps away does not reach the lines below.
+            if !ends_in_jump(block) {
+                changed.extend(slots);
+            }
+        }
+        self.versions.join(&changed);
+    }
+
+    fn loop_(&mut self, counter: Value, body: &mut Block) {
+        let changes = self.loops.remove(&counter).unwrap_or_default();
+        let mark = self.versions.mark();
+        self.versions.follow_loop(&changes);
+        self.block(body);
+        self.versions.back_to(mark);
+        self.versions.follow_loop(&changes);
+    }
+
+    fn key(&self, node: &Node) -> Option<Key> {
+        let op = node.op();
+        let key = |ty, of, version, args| Some(Key { op, ty, of, version, args });
+        match node {
+            Node::Compute { op, ty, args, .. } => {
+                let mut args = args.clone();
+                if is_commutative(*op) && order(args[0]) > order(args[1]) {
+                    args.swap(0, 1);
+                }
+                key(*ty, 0, 0, args)
+            }
+            Node::Subgroup { ty, args, .. } => key(*ty, 0, 0, args.clone()),
+            Node::Builtin { axis, .. } => {
+                key(DataType::U32, axis.map_or(0, |axis| axis.index() as u32), 0, smallvec![])
+            }
+            Node::Len { buffer, .. } => key(DataType::U32, buffer.0, 0, smallvec![]),
+            Node::Load { ty, buffer, index, .. } => {
+                key(*ty, buffer.0, self.versions.of(Slot::Buffer(*buffer)), smallvec![*index])
+            }
+            Node::UniformLoad { .. }
+            | Node::Store { .. }
+            | Node::Atomic { .. }
+            | Node::Var { .. }
+            | Node::Get { .. }
+            | Node::Set { .. }
+            | Node::Mma { .. }
+            | Node::If { .. }
+            | Node::For { .. }
+            | Node::Break
+            | Node::Continue
+            | Node::Call { .. }
+            | Node::Return { .. }
+            | Node::Barrier { .. }
+            | Node::IndirectDispatch { .. }
+            | Node::AllReduce { .. }
+            | Node::AllGather { .. }
+            | Node::ReduceScatter { .. }
+            | Node::Broadcast { .. }
+            | Node::Trap { .. } => None,
+        }
+    }
+}
+
+/// Any fixed order of operands.
+fn order(operand: Operand) -> (bool, u64, DataType) {
+    match operand {
+        Operand::Value(value) => (false, u64::from(value.0), DataType::Bool),
+        Operand::Literal(literal) => (true, literal.bits(), literal.ty()),
+    }
+}

@@ -1,0 +1,136 @@
+//! The optimiser: a flat list of passes, each one file, each keeping every bit of every result.
+//!
+//! | pass | what it does |
+//! | --- | --- |
+//! | `inline` | puts functions where they are called |
+//! | `fold` | computes constants, takes the branches they decide |
+//! | `unroll` | writes short loops out |
+//! | `forward` | reads locals and memory from what was last written |
+//! | `if_convert` | turns short branches into selects |
+//! | `algebra` | rewrites ops by exact rules |
+//! | `range` | decides comparisons by what values can be; [`range::analyse`] proves accesses in bounds |
+//! | `cse` | computes equal values once |
+//! | `licm` | moves what no trip changes out of loops |
+//! | `dce` | deletes what nothing needs |
+//!
+//! A pass works on the open parts of a program. In debug builds the result of every pass is sealed and validated; a
+//! pass that breaks a program is a mistake of ours and panics with the pass's name. Every pass is linear in the
+//! program's size and what it may add is bounded.
+//!
+//! Kept: the bytes of all outputs, the first trap in program order, the meaning of accesses out of bounds, freedom from
+//! races, and uniformity. Not kept: the number of loads, values nobody sees, and bits of NaNs in registers.
+
+mod algebra;
+mod cse;
+mod dce;
+mod edit;
+mod fold;
+mod forward;
+mod if_convert;
+mod inline;
+mod licm;
+mod liveness;
+pub mod range;
+mod unroll;
+mod versions;
+
+use crate::diagnostic::Diagnostic;
+use crate::ir::{Program, ProgramError, ProgramParts};
+use crate::validate::{ValidProgram, validate};
+
+/// One step of the optimiser.
+#[derive(Clone, Copy, Debug)]
+pub struct Pass {
+    /// The name, as commands and test files write it.
+    pub name: &'static str,
+    /// What it does, in a few words.
+    pub description: &'static str,
+    /// Changes a program that is valid into one that is.
+    pub run: fn(&mut ProgramParts),
+}
+
+impl Pass {
+    /// The pass with that name.
+    pub fn from_name(name: &str) -> Option<&'static Pass> {
+        PASSES.iter().find(|pass| pass.name == name)
+    }
+}
+
+/// The passes, in the order in which [`optimise`] runs them.
+pub const PASSES: &[Pass] = &[
+    inline::PASS,
+    fold::PASS,
+    unroll::PASS,
+    forward::PASS,
+    if_convert::PASS,
+    algebra::PASS,
+    range::PASS,
+    cse::PASS,
+    licm::PASS,
+    dce::PASS,
+];
+
+/// A pass made something that is not a program, or not a valid one: a mistake in the pass.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error(
+    "pass `{pass}` broke the program: {message}. Fix: report it with the program; leave the pass out meanwhile"
+)]
+pub struct BrokenProgram {
+    /// The pass.
+    pub pass: &'static str,
+    /// What is wrong with its result.
+    pub message: String,
+}
+
+/// The same program, faster: [`PASSES`] once, and most of them once more where they found something.
+///
+/// # Panics
+/// If a pass breaks the program, which is a mistake in the pass.
+pub fn optimise(program: &ValidProgram) -> ValidProgram {
+    let mut parts = program.parts().clone();
+    for pass in PASSES {
+        run_checked(pass, &mut parts);
+    }
+    if parts.body.block != program.parts().body.block {
+        // What one pass found may help those before it; what only had to run once does not run again.
+        for pass in PASSES.iter().filter(|pass| !matches!(pass.name, "inline" | "unroll")) {
+            run_checked(pass, &mut parts);
+        }
+    }
+    seal("optimise", parts).unwrap_or_else(|broken| panic!("{broken}"))
+}
+
+/// Runs `passes` in order and shows the program after each to `observer`.
+pub fn optimise_with(
+    program: &ValidProgram,
+    passes: &[Pass],
+    observer: &mut dyn FnMut(&Pass, &Program),
+) -> Result<ValidProgram, BrokenProgram> {
+    let mut valid = program.clone();
+    let mut parts = program.parts().clone();
+    for pass in passes {
+        (pass.run)(&mut parts);
+        valid = seal(pass.name, parts.clone())?;
+        observer(pass, valid.program());
+    }
+    Ok(valid)
+}
+
+fn run_checked(pass: &Pass, parts: &mut ProgramParts) {
+    (pass.run)(parts);
+    if cfg!(debug_assertions)
+        && let Err(broken) = seal(pass.name, parts.clone())
+    {
+        panic!("{broken}");
+    }
+}
+
+fn seal(pass: &'static str, parts: ProgramParts) -> Result<ValidProgram, BrokenProgram> {
+    let unsealed = |error: ProgramError| BrokenProgram { pass, message: error.to_string() };
+    let invalid = |findings: Vec<Diagnostic>| {
+        let first = findings.first().map_or_else(String::new, ToString::to_string);
+        BrokenProgram { pass, message: first }
+    };
+    let sealed = Program::new(parts).map_err(unsealed)?;
+    validate(&sealed).map_err(invalid)
+}
