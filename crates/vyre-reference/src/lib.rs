@@ -1,1 +1,140 @@
-//! (Being written.)
+//! The interpreter that defines the language.
+//!
+//! [`run`] takes a valid program and the contents of its buffers and gives the bytes that every backend must give. It
+//! is spelled plainly and shares no fast path with a backend: `compile` flattens the program, `machine` runs lanes one
+//! after the other, `sync` holds the steps that lanes take together, `memory` the buffers.
+//!
+//! Two modes watch a run. With [`Options::check`] races, out-of-bounds accesses and reads of unwritten workgroup memory
+//! are found (`check`); with [`Options::trace`] one lane tells every line it runs (`trace`).
+//!
+//! The result depends on nothing but program, grid and input. [`Schedule`] changes the order in which lanes and
+//! workgroups run; a program without races gives the same bytes under all of them.
+//!
+//! Not here: what an op computes. That is `vyre_foundation::scalar`, which constant folding shares.
+
+mod check;
+mod code;
+mod compile;
+mod machine;
+mod memory;
+mod slots;
+mod sync;
+#[cfg(test)]
+mod tests;
+mod trace;
+
+pub use check::{Access, FINDINGS_MAX, Finding, FindingKind, Party, Target};
+pub use code::Location;
+pub use trace::{Trace, TraceEvent};
+
+use vyre_foundation::launch::{LaunchError, admit};
+use vyre_foundation::validate::ValidProgram;
+
+/// What a program is run on.
+#[derive(Clone, Debug, Default)]
+pub struct Launch {
+    /// Workgroups along x, y and z; `None` derives them as [`vyre_foundation::launch::default_grid`] says.
+    pub grid: Option<[u32; 3]>,
+    /// The contents of every bound buffer, by ascending binding. An output without input is zeros.
+    pub buffers: Vec<Vec<u8>>,
+}
+
+/// The order in which lanes, and workgroups, run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Schedule {
+    /// By ascending index.
+    #[default]
+    Forward,
+    /// By descending index.
+    Reverse,
+    /// In an order that the seed decides, a new one after each barrier.
+    Shuffle(u64),
+}
+
+/// How to run.
+#[derive(Clone, Copy)]
+pub struct Options<'a> {
+    /// Whether to look for races, out-of-bounds accesses and reads of unwritten workgroup memory.
+    pub check: bool,
+    /// The order of lanes and workgroups.
+    pub schedule: Schedule,
+    /// A lane to trace.
+    pub trace: Option<Trace<'a>>,
+    /// Asked about every 65,536 instructions; a `true` ends the run with [`RunError::Stopped`].
+    pub stop: Option<&'a dyn Fn() -> bool>,
+    /// The most bytes the interpreter may allocate beside the buffers it is given.
+    pub memory_bytes_max: u64,
+}
+
+impl Default for Options<'_> {
+    fn default() -> Self {
+        Options {
+            check: false,
+            schedule: Schedule::Forward,
+            trace: None,
+            stop: None,
+            memory_bytes_max: 4 << 30,
+        }
+    }
+}
+
+/// What a run gives.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The contents of every bound buffer after the run, by ascending binding.
+    pub buffers: Vec<Vec<u8>>,
+    /// What the check found, in the order of finding; empty without [`Options::check`].
+    pub findings: Vec<Finding>,
+    /// How many lines the lanes ran, all together.
+    pub lane_instructions: u64,
+    /// The grid that was launched.
+    pub grid: [u32; 3],
+}
+
+/// Why a run has no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// The launch is refused.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    /// A lane trapped.
+    #[error("trap {code} at {location}, by lane ({}, {}, {})\n  Fix: trace that lane to see what led to the trap", lane[0], lane[1], lane[2])]
+    Trap {
+        /// The code of the trap that comes first in the program.
+        code: u32,
+        /// Its line.
+        location: Location,
+        /// A lane that recorded it, by `global_id`.
+        lane: [u32; 3],
+    },
+    /// [`Options::stop`] said so.
+    #[error(
+        "the run was stopped before its end\n  Fix: allow more time, launch fewer lanes, or shorten the loops"
+    )]
+    Stopped,
+    /// The run needs more memory than it may have.
+    #[error(
+        "the run needs {needed} bytes for registers and workgroup state, and may have {max}\n  Fix: raise `memory_bytes_max`, or launch fewer workgroups at once"
+    )]
+    Memory {
+        /// Bytes it would need so far.
+        needed: u64,
+        /// Bytes it may have.
+        max: u64,
+    },
+    /// Lanes met at different lines, which validation excludes.
+    #[error(
+        "lanes of a workgroup met at different lines, one at {location}\n  Fix: report this program; the validator should have refused it"
+    )]
+    Diverged {
+        /// Where one of them stood.
+        location: Location,
+    },
+}
+
+/// Runs a program.
+pub fn run(program: &ValidProgram, launch: Launch, options: &Options<'_>) -> Result<Outcome, RunError> {
+    let parts = program.parts();
+    let admission = admit(parts, launch.grid, &launch.buffers)?;
+    machine::run(parts, &admission, launch.buffers, options)
+}

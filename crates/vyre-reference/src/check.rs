@@ -1,0 +1,441 @@
+//! Finds races, out-of-bounds accesses and reads of workgroup memory that nobody wrote.
+//!
+//! **When two accesses are ordered.** A clock ticks at every barrier and at the start of every workgroup's turn. All
+//! lanes of a workgroup pass its barriers together, so an access needs only its lane and its time. Against an access
+//! that happens now, an older one by another lane is ordered if a grid barrier came after it, or, in the same workgroup,
+//! a `barrier`, or, in the same subgroup, a `subgroup_barrier`. In workgroup memory the start of the turn counts as a
+//! grid barrier, because the memory is another one.
+//!
+//! **Why few records an element are enough.** For every way of access the element keeps at most three records, and
+//! still, whenever some earlier access of that way races with the present one, a kept record does too. Within one grid
+//! epoch a workgroup has one turn, so later accesses come from this workgroup or from ones that had no turn yet:
+//! - Of the workgroups that had their turn, one record stands for all: each races with whatever comes.
+//! - Of this workgroup, only what came after its last barrier matters to itself. If two subgroups were there, a record
+//!   of each is enough, because any lane is outside of one of them. If one subgroup was, older than its last barrier
+//!   matters to others only, as any newer record does; of the newer ones two different lanes are enough, because any
+//!   lane is another than one of them.
+//! - A lane's newer access stands for its older ones: what is unordered to the old is unordered to the new.
+//!
+//! So every element that races in an epoch is found, with a pair of lines for each pair of ways. Not every pair of lanes
+//! is listed; equal pairs of lines are counted together.
+
+use crate::RunError;
+use crate::code::{Code, Location};
+use crate::machine::{Lane, place_of};
+use crate::memory::Budget;
+use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
+use std::fmt;
+use vyre_foundation::ir::{BufferId, BufferKind, ProgramParts};
+
+/// How many different findings are kept.
+pub const FINDINGS_MAX: usize = 1000;
+
+/// A way of access. Two accesses of one element by unordered lanes race unless both read, or both are result-less
+/// atomics of one kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Access {
+    /// A load.
+    Read,
+    /// A store.
+    Write,
+    /// An atomic whose result is used, `atomic_exchange` or `atomic_compare_exchange`.
+    ReadWrite,
+    /// `atomic_add` or `atomic_sub` without a result.
+    AddSub,
+    /// `atomic_min` without a result.
+    Min,
+    /// `atomic_max` without a result.
+    Max,
+    /// `atomic_and` without a result.
+    And,
+    /// `atomic_or` without a result.
+    Or,
+    /// `atomic_xor` without a result.
+    Xor,
+}
+
+impl Access {
+    /// Whether two unordered accesses of one element race.
+    fn races_with(self, other: Access) -> bool {
+        self != other || matches!(self, Access::Write | Access::ReadWrite)
+    }
+
+    /// What the access does, as a noun phrase.
+    const fn name(self) -> &'static str {
+        match self {
+            Access::Read => "read",
+            Access::Write => "write",
+            Access::ReadWrite => "read and write",
+            Access::AddSub => "atomic add",
+            Access::Min => "atomic min",
+            Access::Max => "atomic max",
+            Access::And => "atomic and",
+            Access::Or => "atomic or",
+            Access::Xor => "atomic xor",
+        }
+    }
+}
+
+/// What a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FindingKind {
+    /// Two unordered accesses of one element by different lanes, at least one of which writes.
+    Race,
+    /// An access beyond the last element. It has a meaning, but seldom the intended one.
+    OutOfBounds {
+        /// How many elements there are.
+        len: u32,
+    },
+    /// A load from workgroup memory that nobody has written. It reads 0.
+    UnwrittenRead,
+}
+
+/// Where an access goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// To a buffer or table.
+    Buffer {
+        /// Which one.
+        id: BufferId,
+        /// Its name without the `@`.
+        name: Box<str>,
+    },
+    /// To a private array.
+    PrivateArray,
+}
+
+/// One of the accesses of a finding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Party {
+    /// The line.
+    pub location: Location,
+    /// The lane, by `global_id`.
+    pub lane: [u32; 3],
+    /// What it did.
+    pub access: Access,
+}
+
+/// Something the check found. The parties and the index are those of the first time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What it is.
+    pub kind: FindingKind,
+    /// What was accessed.
+    pub target: Target,
+    /// Which element.
+    pub index: u64,
+    /// Who accessed it.
+    pub first: Party,
+    /// Who else, for a race.
+    pub second: Option<Party>,
+    /// How often the same lines did the same.
+    pub count: u64,
+}
+
+impl fmt::Display for Party {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [x, y, z] = self.lane;
+        write!(f, "{} at {} by lane ({x}, {y}, {z})", self.access.name(), self.location)
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let element = match &self.target {
+            Target::Buffer { name, .. } => format!("`@{name}[{}]`", self.index),
+            Target::PrivateArray => format!("element {} of a private array", self.index),
+        };
+        let first = &self.first;
+        let fix = match (&self.kind, &self.second) {
+            (FindingKind::Race, Some(second)) => {
+                write!(f, "race on {element}: {first}, and {second}, in no order")?;
+                "let a barrier stand between the two, let one lane own the element, or use atomics without results"
+            }
+            (FindingKind::Race, None) => unreachable!("a race has two parties"),
+            (FindingKind::OutOfBounds { len }, _) => {
+                write!(f, "out of bounds: {first} of {element}, where {len} elements are")?;
+                "compare the index with the length first"
+            }
+            (FindingKind::UnwrittenRead, _) => {
+                write!(f, "unwritten: {first} of {element}, which is 0 because nobody wrote it")?;
+                "store to the element before, and let a barrier stand between"
+            }
+        };
+        if self.count > 1 {
+            write!(f, " ({} times)", self.count)?;
+        }
+        write!(f, "\n  Fix: {fix}")
+    }
+}
+
+/// An access that is kept.
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    /// The lane's number, workgroup after workgroup.
+    lane: u32,
+    pc: u32,
+    time: u64,
+    access: Access,
+}
+
+/// The accesses that an element keeps.
+type Records = SmallVec<[Record; 1]>;
+
+#[derive(PartialEq, Eq, Hash)]
+struct Key {
+    kind: u8,
+    pcs: [u32; 2],
+}
+
+/// A finding before its lines are looked up.
+struct Found {
+    kind: FindingKind,
+    buffer: Option<usize>,
+    index: u64,
+    first: Record,
+    second: Option<Record>,
+    count: u64,
+}
+
+/// What is watched of a buffer.
+struct Watched {
+    len: u32,
+    is_workgroup: bool,
+    /// By element; empty for what nobody writes.
+    records: Vec<Records>,
+}
+
+/// Watches the accesses of a run.
+pub(crate) struct Checker {
+    parts_workgroup: [u32; 3],
+    grid: [u32; 3],
+    names: Vec<Box<str>>,
+    buffers: Vec<Watched>,
+    /// By workgroup buffer: which elements this workgroup wrote.
+    written: Vec<Vec<bool>>,
+    /// A workgroup buffer's place in `written`, by buffer.
+    written_at: Vec<usize>,
+    order: Order,
+    found: Vec<Found>,
+    found_at: FxHashMap<Key, usize>,
+}
+
+/// The clock, and when the last barriers were.
+#[derive(Clone, Copy)]
+struct Order {
+    group_lanes: u32,
+    subgroup_width: u32,
+    now: u64,
+    grid_start: u64,
+    group_start: u64,
+    subgroup_start: u64,
+}
+
+impl Order {
+    fn group(&self, record: &Record) -> u32 {
+        record.lane / self.group_lanes
+    }
+
+    fn subgroup(&self, record: &Record) -> u32 {
+        // The width divides the workgroup size, so subgroups count through the grid.
+        record.lane / self.subgroup_width
+    }
+
+    /// Whether nothing orders an older access before the present one.
+    fn unordered(&self, old: &Record, new: &Record, horizon: u64) -> bool {
+        if old.lane == new.lane || old.time < horizon {
+            return false;
+        }
+        let same_group = self.group(old) == self.group(new);
+        let same_subgroup = self.subgroup(old) == self.subgroup(new);
+        !(same_group && old.time < self.group_start) && !(same_subgroup && old.time < self.subgroup_start)
+    }
+}
+
+impl Checker {
+    pub(crate) fn new(
+        parts: &ProgramParts,
+        lens: &[u32],
+        grid: [u32; 3],
+        budget: &mut Budget,
+    ) -> Result<Checker, RunError> {
+        let mut buffers = Vec::new();
+        let mut written = Vec::new();
+        let mut written_at = Vec::new();
+        for (buffer, len) in parts.buffers.iter().zip(lens) {
+            let is_workgroup = matches!(buffer.kind, BufferKind::Workgroup);
+            let records = budget.filled(if buffer.is_writable() { *len as usize } else { 0 })?;
+            buffers.push(Watched { len: *len, is_workgroup, records });
+            written_at.push(written.len());
+            if is_workgroup {
+                written.push(budget.filled(*len as usize)?);
+            }
+        }
+        let group_lanes = parts.workgroup_lanes() as u32;
+        Ok(Checker {
+            parts_workgroup: parts.workgroup,
+            grid,
+            names: parts.buffers.iter().map(|buffer| buffer.name.clone()).collect(),
+            buffers,
+            written,
+            written_at,
+            order: Order {
+                group_lanes,
+                subgroup_width: parts.subgroup.unwrap_or(group_lanes),
+                now: 0,
+                grid_start: 0,
+                group_start: 0,
+                subgroup_start: 0,
+            },
+            found: Vec::new(),
+            found_at: FxHashMap::default(),
+        })
+    }
+
+    /// A workgroup's turn starts.
+    pub(crate) fn begin_group(&mut self) {
+        self.barrier();
+    }
+
+    /// New workgroup memory: nothing is written.
+    pub(crate) fn forget_workgroup(&mut self) {
+        self.written.iter_mut().for_each(|written| written.fill(false));
+    }
+
+    /// Exchanges what is written with what another workgroup keeps.
+    pub(crate) fn swap_written(&mut self, kept: &mut [Vec<bool>]) {
+        self.written.iter_mut().zip(kept).for_each(|(written, kept)| std::mem::swap(written, kept));
+    }
+
+    pub(crate) fn grid_barrier(&mut self) {
+        self.barrier();
+        self.order.grid_start = self.order.now;
+    }
+
+    pub(crate) fn barrier(&mut self) {
+        self.subgroup_barrier();
+        self.order.group_start = self.order.now;
+    }
+
+    pub(crate) fn subgroup_barrier(&mut self) {
+        self.order.now += 1;
+        self.order.subgroup_start = self.order.now;
+    }
+
+    /// An access of an element, which may be out of bounds.
+    pub(crate) fn access(&mut self, pc: u32, lane: &Lane, buffer: usize, index: u64, access: Access) {
+        let order = self.order;
+        let lane = lane.group_index * order.group_lanes + lane.local_index;
+        let new = Record { lane, pc, time: order.now, access };
+        let watched = &mut self.buffers[buffer];
+        if index >= u64::from(watched.len) {
+            let kind = FindingKind::OutOfBounds { len: watched.len };
+            return self.add(Found { kind, buffer: Some(buffer), index, first: new, second: None, count: 1 });
+        }
+        let unwritten = watched.is_workgroup && {
+            let written = &mut self.written[self.written_at[buffer]][index as usize];
+            // An atomic on fresh memory is how counters start, so only loads are told.
+            let unwritten = access == Access::Read && !*written;
+            *written |= access != Access::Read;
+            unwritten
+        };
+        let horizon = if watched.is_workgroup { order.group_start } else { order.grid_start };
+        let mut rivals: SmallVec<[Record; 2]> = SmallVec::new();
+        if let Some(records) = watched.records.get_mut(index as usize) {
+            let races = |old: &&Record| old.access.races_with(access) && order.unordered(old, &new, horizon);
+            rivals.extend(records.iter().filter(races).copied());
+            keep(records, new, &order, horizon);
+        }
+        for old in rivals {
+            let kind = FindingKind::Race;
+            self.add(Found { kind, buffer: Some(buffer), index, first: old, second: Some(new), count: 1 });
+        }
+        if unwritten {
+            let kind = FindingKind::UnwrittenRead;
+            self.add(Found { kind, buffer: Some(buffer), index, first: new, second: None, count: 1 });
+        }
+    }
+
+    /// An access beyond the end of a private array.
+    pub(crate) fn out_of_array(&mut self, pc: u32, lane: &Lane, index: u64, len: u32, access: Access) {
+        let lane = lane.group_index * self.order.group_lanes + lane.local_index;
+        let first = Record { lane, pc, time: self.order.now, access };
+        let kind = FindingKind::OutOfBounds { len };
+        self.add(Found { kind, buffer: None, index, first, second: None, count: 1 });
+    }
+
+    fn add(&mut self, mut found: Found) {
+        if let Some(second) = &mut found.second
+            && (second.pc, second.lane) < (found.first.pc, found.first.lane)
+        {
+            std::mem::swap(second, &mut found.first);
+        }
+        let kind = match found.kind {
+            FindingKind::Race => 0,
+            FindingKind::OutOfBounds { .. } => 1,
+            FindingKind::UnwrittenRead => 2,
+        };
+        let key = Key { kind, pcs: [found.first.pc, found.second.map_or(u32::MAX, |second| second.pc)] };
+        match self.found_at.get(&key) {
+            Some(at) => self.found[*at].count += 1,
+            None if self.found.len() == FINDINGS_MAX => {}
+            None => {
+                self.found_at.insert(key, self.found.len());
+                self.found.push(found);
+            }
+        }
+    }
+
+    /// The findings with their lines.
+    pub(crate) fn finish(self, code: &Code) -> Vec<Finding> {
+        let party = |record: &Record| {
+            let (group, local) = (record.lane / self.order.group_lanes, record.lane % self.order.group_lanes);
+            let (group, local) = (place_of(group, self.grid), place_of(local, self.parts_workgroup));
+            let lane = [0, 1, 2].map(|axis| group[axis] * self.parts_workgroup[axis] + local[axis]);
+            Party { location: code.location(record.pc), lane, access: record.access }
+        };
+        let target =
+            |buffer: usize| Target::Buffer { id: BufferId(buffer as u32), name: self.names[buffer].clone() };
+        let finding = |found: &Found| Finding {
+            kind: found.kind,
+            target: found.buffer.map_or(Target::PrivateArray, target),
+            index: found.index,
+            first: party(&found.first),
+            second: found.second.as_ref().map(party),
+            count: found.count,
+        };
+        self.found.iter().map(finding).collect()
+    }
+}
+
+/// Adds an access to what an element keeps, and drops what it makes needless; the module says why that is enough.
+fn keep(records: &mut Records, new: Record, order: &Order, horizon: u64) {
+    if let [only] = records.as_mut_slice()
+        && (only.lane, only.access) == (new.lane, new.access)
+    {
+        *only = new;
+        return;
+    }
+    let outside = |old: &Record| order.group(old) != order.group(&new);
+    let partner = records
+        .iter()
+        .filter(|old| old.access == new.access && !outside(old) && order.unordered(old, &new, horizon))
+        .max_by_key(|old| order.subgroup(old) != order.subgroup(&new))
+        .map(|old| (old.lane, old.time));
+    let mut has_outside = false;
+    records.retain(|old| {
+        if old.time < horizon {
+            return false;
+        }
+        if old.access != new.access {
+            return true;
+        }
+        if outside(old) {
+            return !std::mem::replace(&mut has_outside, true);
+        }
+        partner == Some((old.lane, old.time))
+    });
+    records.push(new);
+}
