@@ -25,7 +25,7 @@ mod trace;
 
 pub use check::{Access, FINDINGS_MAX, Finding, FindingKind, Party, Target};
 pub use code::Location;
-pub use trace::{Trace, TraceEvent};
+pub use trace::{Flow, NamedValue, Touch, Trace, TraceEvent};
 
 use vyre_foundation::launch::{LaunchError, admit};
 use vyre_foundation::validate::ValidProgram;
@@ -134,7 +134,6 @@ pub enum RunError {
 
 /// Runs a program.
 pub fn run(program: &ValidProgram, launch: Launch, options: &Options<'_>) -> Result<Outcome, RunError> {
-    let parts = program.parts();
-    let admission = admit(parts, launch.grid, &launch.buffers)?;
-    machine::run(parts, &admission, launch.buffers, options)
+    let admission = admit(program.parts(), launch.grid, &launch.buffers)?;
+    machine::run(program.program(), &admission, launch.buffers, options)
 }

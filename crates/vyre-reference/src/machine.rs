@@ -11,7 +11,7 @@ use crate::compile::{Setup, compile};
 use crate::memory::{Budget, Memory};
 use crate::trace::Tracer;
 use crate::{Access, Options, Outcome, RunError, Schedule};
-use vyre_foundation::ir::{Axis, BufferKind, BuiltinOp, ProgramParts};
+use vyre_foundation::ir::{Axis, BufferKind, BuiltinOp, Program, ProgramParts};
 use vyre_foundation::launch::Admission;
 use vyre_foundation::scalar::Meaning;
 
@@ -70,12 +70,12 @@ pub(crate) struct Machine<'a> {
 
 /// Runs an admitted launch.
 pub(crate) fn run(
-    parts: &ProgramParts,
+    program: &Program,
     admission: &Admission,
     buffers: Vec<Vec<u8>>,
     options: &Options<'_>,
 ) -> Result<Outcome, RunError> {
-    let memory_bytes_max = options.memory_bytes_max;
+    let (parts, memory_bytes_max) = (program.parts(), options.memory_bytes_max);
     let setup = Setup { parts, admission, notes: options.trace.is_some(), memory_bytes_max };
     let code = compile(&setup)?;
     let mut budget = Budget::new(memory_bytes_max);
@@ -90,7 +90,7 @@ pub(crate) fn run(
         code: &code,
         memory,
         checker,
-        tracer: options.trace.map(|trace| Tracer::new(parts, trace)),
+        tracer: options.trace.map(|trace| Tracer::new(program, trace)),
         grid: admission.grid,
         options,
         workgroup_buffers: (0..parts.buffers.len()).filter(is_workgroup).collect(),
@@ -99,10 +99,14 @@ pub(crate) fn run(
         left: POLL_INSTRUCTIONS,
         sweeps: 0,
     };
-    match machine.checker.is_some() || machine.tracer.is_some() {
-        true => machine.dispatch::<true>(&mut budget)?,
-        false => machine.dispatch::<false>(&mut budget)?,
+    let ended = match machine.checker.is_some() || machine.tracer.is_some() {
+        true => machine.dispatch::<true>(&mut budget),
+        false => machine.dispatch::<false>(&mut budget),
+    };
+    if let Some(tracer) = &mut machine.tracer {
+        tracer.finish();
     }
+    ended?;
     let lane_instructions = machine.polled + u64::from(POLL_INSTRUCTIONS - machine.left);
     let findings = machine.checker.map_or_else(Vec::new, |checker| checker.finish(&code));
     Ok(Outcome {

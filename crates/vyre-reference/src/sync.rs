@@ -52,9 +52,9 @@ impl Machine<'_> {
 
     /// An access that the workgroup makes as one: its first lane stands for it.
     fn watch_together(&mut self, pc: usize, group: u32, buffer: BufferIndex, index: u64, access: Access) {
-        if self.checker.is_some() {
-            let lane = self.lane(group, place_of(group, self.grid), 0);
-            self.watch(pc, &lane, buffer.into(), index, access);
+        let lane = self.lane(group, place_of(group, self.grid), 0);
+        if let Some(checker) = &mut self.checker {
+            checker.access(pc as u32, &lane, buffer.into(), index, access);
         }
     }
 

@@ -200,3 +200,39 @@ fn a_run_can_be_stopped_and_its_memory_limited() {
     let result = run(&program(&body("  grid_barrier")), launch(1 << 20, &[&[0; 8]]), &options);
     assert!(matches!(result, Err(RunError::Memory { max: 0x10_0000, .. })), "{result:?}");
 }
+
+#[test]
+fn a_trace_shows_lines_values_and_flow() {
+    let source = "program @t workgroup(2, 1, 1) {
+  buffer @x : read f32[] binding 0
+  buffer @y : read_write f32[] binding 1 output
+  buffer @w : workgroup f32[2]
+  fn @twice(%v : f32) -> f32 {
+    %d = add.f32 %v, %v
+    return %d
+  }
+  %i = global_id x
+  var $sum : f32 = 0.0
+  for %k in 0..2 {
+    %at = add.u32 %i, %k
+    %x = load.f32 @x[%at]
+    %odd = eq.u32 %k, 1
+    if %odd {
+      set.f32 $sum, %x
+    } else {
+      %t = call @twice(%x)
+      set.f32 $sum, %t
+    }
+  }
+  %s = get.f32 $sum
+  store.f32 @w[%i], %s
+  %u = uniform_load.f32 @w[1]
+  store.f32 @y[%i], %u
+}";
+    let lines = std::cell::RefCell::new(String::new());
+    let sink = |event: &crate::TraceEvent| *lines.borrow_mut() += &format!("{event}\n");
+    let options = Options { trace: Some(crate::Trace { lane: [1, 0, 0], sink: &sink }), ..Options::default() };
+    let launch = Launch { grid: None, buffers: vec![bytes(&[0x3f80_0000, 0x4000_0000]), bytes(&[0, 0])] };
+    run(&program(source), launch, &options).unwrap();
+    expect_test::expect![[""]].assert_eq(&lines.borrow());
+}
