@@ -133,9 +133,12 @@ impl fmt::Display for TraceEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = format!("{:indent$}{}", "", self.text, indent = 2 * self.depth);
         let result = self.result.as_ref().map_or(String::new(), NamedValue::to_string);
-        let list = |values: &[NamedValue]| values.iter().map(NamedValue::to_string).collect::<Vec<_>>().join(", ");
+        let list =
+            |values: &[NamedValue]| values.iter().map(NamedValue::to_string).collect::<Vec<_>>().join(", ");
         let seen = [list(&self.reads)].into_iter().filter(|reads| !reads.is_empty());
-        let seen = seen.chain(self.touches.iter().map(Touch::to_string)).chain(self.flow.map(|flow| flow.to_string()));
+        let seen = seen
+            .chain(self.touches.iter().map(Touch::to_string))
+            .chain(self.flow.map(|flow| flow.to_string()));
         let seen = seen.collect::<Vec<_>>().join("; ");
         let row = format!("{:>6}  {text:<44}  {result:<22}  {seen}", self.step);
         f.write_str(row.trim_end())
@@ -213,7 +216,8 @@ impl<'a> Tracer<'a> {
         }
         let location = code.location(pc as u32);
         let (text, depth) = self.line(&location);
-        let reads = note.reads.iter().map(|(value, slot)| self.named(&location, *value, registers[*slot as usize]));
+        let reads =
+            note.reads.iter().map(|(value, slot)| self.named(&location, *value, registers[*slot as usize]));
         let reads = reads.collect();
         let flow = code.instrs[pc].synchronises().then_some(Flow::Waits);
         let event =
@@ -280,7 +284,8 @@ impl<'a> Tracer<'a> {
             }
             _ => {}
         }
-        event.result = note.result.map(|(value, slot)| self.named(&event.location, value, registers[slot as usize]));
+        event.result =
+            note.result.map(|(value, slot)| self.named(&event.location, value, registers[slot as usize]));
     }
 
     fn named(&self, location: &Location, value: Value, bits: u64) -> NamedValue {
