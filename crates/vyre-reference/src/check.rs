@@ -250,7 +250,9 @@ impl Order {
         }
         let same_group = self.group(old) == self.group(new);
         let same_subgroup = self.subgroup(old) == self.subgroup(new);
-        !(same_group && old.time < self.group_start) && !(same_subgroup && old.time < self.subgroup_start)
+        let ordered =
+            (same_group && old.time < self.group_start) || (same_subgroup && old.time < self.subgroup_start);
+        !ordered
     }
 }
 

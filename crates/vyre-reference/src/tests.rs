@@ -244,8 +244,8 @@ fn a_trace_shows_lines_values_and_flow() {
              6    %odd = eq.u32 %k, 1                         %odd = false            %k = 0
              7    if %odd {                                                           %odd = false; goes past this block
              8      %t = call @twice(%x)                                              %x = 2.0
-             9    %d = add.f32 %v, %v                         %d = 4.0                %v = 2.0
-            10    return %d                                                           %d = 4.0
+             9        %d = add.f32 %v, %v                     %d = 4.0                %v = 2.0
+            10        return %d                                                       %d = 4.0
             11      set.f32 $sum, %t                                                  %t = 4.0
             12  for %k in 0..2 {                              %k = 1                  trip 2
             13    %at  = add.u32 %i, %k                       %at = 2                 %i = 1, %k = 1

@@ -300,13 +300,20 @@ impl<'a> Tracer<'a> {
         NamedValue { name: format!("%{}", body.values[value.index()]), value: Literal::from_bits(ty, bits) }
     }
 
-    /// A line's text, and how deep it is nested.
+    /// A line's text, and how deep it is nested with the lines of its calls.
     fn line(&self, location: &Location) -> (String, usize) {
-        let span = self.map.span(location.line).expect("the printer maps every line");
+        let (text, depth) = self.line_at(location.line);
+        let outside: usize = location.calls.iter().map(|call| self.line_at(*call).1 + 1).sum();
+        (text.to_string(), depth + outside)
+    }
+
+    fn line_at(&self, place: Place) -> (&str, usize) {
+        let span = self.map.span(place).expect("the printer maps every line");
         let start = self.line_starts[span.line as usize - 1];
         let line = self.source[start..].lines().next().unwrap_or_default();
         let indent = line.len() - line.trim_start().len();
-        let base = if matches!(location.line, Place::Line { function: Some(_), .. }) { 2 } else { 1 };
-        (line.trim().to_string(), (indent / 2).saturating_sub(base) + location.calls.len())
+        // A function's lines stand one deeper than the main body's.
+        let base = if matches!(place, Place::Line { function: Some(_), .. }) { 2 } else { 1 };
+        (line.trim(), (indent / 2).saturating_sub(base))
     }
 }
