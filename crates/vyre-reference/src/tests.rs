@@ -229,13 +229,14 @@ fn a_trace_shows_lines_values_and_flow() {
   %u = uniform_load.f32 @w[1]
   store.f32 @y[%i], %u
 }";
-    let lines = std::cell::RefCell::new(String::new());
+    let lines = std::cell::RefCell::new(format!("{}\n", crate::TraceEvent::HEADER));
     let sink = |event: &crate::TraceEvent| *lines.borrow_mut() += &format!("{event}\n");
     let options =
         Options { trace: Some(crate::Trace { lane: [1, 0, 0], sink: &sink }), ..Options::default() };
     let launch = Launch { grid: None, buffers: vec![bytes(&[0x3f80_0000, 0x4000_0000]), bytes(&[0, 0])] };
     run(&program(source), launch, &options).unwrap();
     expect_test::expect![[r#"
+        step    line                                          gives                   because
              1  %i = global_id x                              %i = 1
              2  var $sum : f32 = 0.0
              3  for %k in 0..2 {                              %k = 0                  trip 1

@@ -86,6 +86,12 @@ pub struct TraceEvent {
     pub flow: Option<Flow>,
 }
 
+impl TraceEvent {
+    /// What stands above the columns of printed events.
+    pub const HEADER: &'static str =
+        "step    line                                          gives                   because";
+}
+
 impl fmt::Display for NamedValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} = {}", self.name, print_literal(self.value))
