@@ -5,12 +5,14 @@
 //! - [`source`] is where both draw their choices from, with a shrinker for what fails.
 //! - [`property`] runs a property over many seeds.
 //! - [`repo`] finds the files of the repository, and [`ops_page`] writes one of them.
+//! - [`fuzz`] has the property of each fuzz target.
 //! - [`edge`] has the values and input data that break things.
 //!
 //! The tests of this crate run over the whole workspace: file tests, property tests, bad input and tidiness.
 
 pub mod any;
 pub mod edge;
+pub mod fuzz;
 pub mod generate;
 pub mod ops_page;
 pub mod property;
