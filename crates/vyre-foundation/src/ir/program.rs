@@ -12,7 +12,7 @@ use super::node::{Block, BufferId, Local, Node, Operand, Value};
 use super::types::DataType;
 use crate::limits;
 use crate::wire;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -488,14 +488,16 @@ struct Renumber<'a> {
     raw_names: &'a [Name],
     states: Vec<State>,
     names: Vec<Name>,
-    /// Names already given, with the last suffix that a namesake got.
-    taken: FxHashMap<Cow<'a, str>, u32>,
+    /// Names already given.
+    taken: FxHashSet<Cow<'a, str>>,
+    /// The last suffix that a namesake got.
+    suffixes: FxHashMap<&'a str, u32>,
     scopes: Vec<Vec<u32>>,
 }
 
 impl<'a> Renumber<'a> {
     fn new(sigil: &'a str, raw_names: &'a [Name]) -> Renumber<'a> {
-        let mut taken = FxHashMap::default();
+        let mut taken = FxHashSet::default();
         taken.reserve(raw_names.len());
         Renumber {
             sigil,
@@ -503,6 +505,7 @@ impl<'a> Renumber<'a> {
             names: Vec::with_capacity(raw_names.len()),
             raw_names,
             taken,
+            suffixes: FxHashMap::default(),
             scopes: vec![Vec::new()],
         }
     }
@@ -542,19 +545,24 @@ impl<'a> Renumber<'a> {
     fn name(&mut self, raw: u32) -> Result<u32, ProgramError> {
         let base: &'a str = &self.raw_names[raw as usize];
         check_name(base)?;
-        let mut name = Cow::Borrowed(base);
-        let mut suffix = self.taken.get(base).copied().unwrap_or(0);
-        while self.taken.contains_key(&name) {
-            suffix += 1;
-            // A name near the limit gives way to its suffix.
-            let keep = base.len().min(limits::NAME_BYTES_MAX - 11);
-            name = format!("{}.{suffix}", base[..keep].trim_end_matches('.')).into();
+        if self.taken.insert(Cow::Borrowed(base)) {
+            self.names.push(base.into());
+            return Ok(self.names.len() as u32 - 1);
         }
-        if suffix > 0 {
-            self.taken.insert(base.into(), suffix);
-        }
+        // A name near the limit gives way to its suffix. Suffixes are counted by what is left of the name, so that many
+        // long names with one beginning do not search from 1 again and again.
+        let keep = base.len().min(limits::NAME_BYTES_MAX - 11);
+        let stem = base[..keep].trim_end_matches('.');
+        let suffix = self.suffixes.entry(stem).or_insert(0);
+        let name = loop {
+            *suffix += 1;
+            let name: Cow<'_, str> = format!("{stem}.{suffix}").into();
+            if !self.taken.contains(&name) {
+                break name;
+            }
+        };
         self.names.push(name.as_ref().into());
-        self.taken.entry(name).or_insert(0);
+        self.taken.insert(name);
         Ok(self.names.len() as u32 - 1)
     }
 

@@ -8,6 +8,7 @@ use crate::diagnostic::Place;
 use crate::ir::{
     Block, Body, Buffer, BufferId, DataType, FunctionId, Local, Node, Operand, ProgramParts, Value,
 };
+use rustc_hash::FxHashMap;
 
 /// Checks the lines of one function, or of the main body.
 pub(super) fn check(parts: &ProgramParts, function: Option<FunctionId>, findings: &mut Findings) {
@@ -27,6 +28,7 @@ pub(super) fn check(parts: &ProgramParts, function: Option<FunctionId>, findings
         locals: Scopes::new(body.locals.len()),
         value_types: vec![None; body.values.len()],
         local_types: vec![None; body.locals.len()],
+        taken: FxHashMap::default(),
     };
     check.params();
     check.block(&body.block, true);
@@ -53,6 +55,9 @@ pub(super) struct BodyCheck<'a> {
     locals: Scopes,
     value_types: Vec<Option<DataType>>,
     pub(super) local_types: Vec<Option<LocalType>>,
+    /// The names of values, filled when a fix first needs a new one, with the last
+    /// number given to one of that name.
+    taken: FxHashMap<String, u32>,
 }
 
 impl<'a> BodyCheck<'a> {
@@ -65,6 +70,23 @@ impl<'a> BodyCheck<'a> {
     /// The value's name as text writes it.
     pub(super) fn value(&self, value: Value) -> String {
         format!("`%{}`", self.body.values[value.index()])
+    }
+
+    /// A name for `value` cast to `ty` that the body does not have yet, with its sigil.
+    pub(super) fn fresh_name(&mut self, value: Value, ty: DataType) -> String {
+        if self.taken.is_empty() {
+            self.taken.extend(self.body.values.iter().map(|name| (name.to_string(), 0)));
+        }
+        let base = format!("{}.{ty}", self.body.values[value.index()]);
+        let mut number = self.taken.get(&base).copied().unwrap_or(0);
+        let mut name = base.clone();
+        while self.taken.contains_key(&name) {
+            number += 1;
+            name = format!("{base}.{number}");
+        }
+        self.taken.insert(base, number);
+        self.taken.entry(name.clone()).or_insert(0);
+        format!("%{name}")
     }
 
     /// The local's name as text writes it.

@@ -233,63 +233,49 @@ impl Finder<'_> {
         let (Some(Cause::Value(first)), Some(Cause::Value(root))) = (chain.first(), chain.last()) else {
             unreachable!("only values are sources, and blocks vary by operands");
         };
-        let source = self.source(*root);
+        let (line, reason) = self.source(*root);
         if chain.len() == 1 {
-            return source;
+            return format!("{line} {reason}");
         }
         let mut steps: Vec<String> = Vec::new();
         for pair in chain.windows(2) {
             if let Cause::Local(local) = pair[0] {
                 let name = &self.parts.body.locals[local.index()];
                 steps.push(match pair[1] {
-                    Cause::Block { site } => {
-                        format!("`${name}`, which only some lanes set, in {}", self.block(site))
-                    }
+                    Cause::Block { site } => format!("`${name}`, set under {},", self.block(site)),
                     Cause::Value(_) | Cause::Local(_) => format!("`${name}`"),
                 });
             }
         }
         steps.truncate(2);
-        let through: String = steps.iter().map(|step| format!(" on {step}, and so")).collect();
-        format!("{} depends{through} on {}, and {source}", self.value(*first), self.value(*root))
+        let through: String = steps.iter().map(|step| format!("on {step} and so ")).collect();
+        format!("{} depends {through}on {line}, which {reason}", self.value(*first))
     }
 
-    /// A source with its reason.
-    fn source(&self, root: Value) -> String {
-        let name = self.value(root);
-        let name = name.trim_matches('`');
+    /// The line of a source, and why it varies.
+    fn source(&self, root: Value) -> (String, String) {
+        let name = format!("%{}", self.parts.body.values[root.index()]);
         let differs = match self.uniformity.value(root) {
-            Level::Varying => "for each lane",
-            Level::Workgroup | Level::Grid => "for each workgroup",
+            Level::Varying => "differs for each lane",
+            Level::Workgroup | Level::Grid => "differs for each workgroup",
         };
         let Some(site) = self.lines.assigned_at[root.index()] else {
-            return format!("`{name}` differs {differs}");
+            return (format!("`{name}`"), differs.to_string());
         };
         let node = self.lines.nodes[site as usize];
-        let line = label(node);
-        match node {
-            Node::Builtin { axis, .. } => {
-                let axis = axis.map_or(String::new(), |axis| format!(" {}", axis.name()));
-                format!("`{name} = {line}{axis}` differs {differs}")
-            }
-            Node::Load { buffer, .. } => {
-                let buffer = &self.parts.buffer(*buffer).name;
-                format!(
-                    "`{name} = {line} @{buffer}[...]` reads memory that lanes may write between each other's reads"
-                )
-            }
-            Node::Atomic { buffer, .. } => {
-                let buffer = &self.parts.buffer(*buffer).name;
-                format!("`{name} = {line} @{buffer}[...]` gives each lane what it found")
-            }
-            Node::Subgroup { .. } => format!("`{name} = {line} ...` differs for each subgroup"),
-            Node::UniformLoad { .. } => format!("`{name} = {line} ...` differs {differs}"),
+        let mut buffers = String::new();
+        node.for_each_buffer(|buffer| buffers += &format!(" @{}[...]", self.parts.buffer(buffer).name));
+        let (rest, reason) = match node {
+            Node::Builtin { axis: Some(axis), .. } => (format!(" {}", axis.name()), differs),
+            Node::Load { .. } => (buffers, "reads memory that other lanes may write"),
+            Node::Atomic { .. } => (buffers, "gives each lane what it found"),
+            Node::Subgroup { .. } => (" ...".to_string(), "may differ between subgroups"),
             Node::Call { function, .. } => {
-                let function = &self.parts.functions[function.index()].name;
-                format!("`{name} = call @{function}(...)` differs {differs}")
+                (format!(" @{}(...)", self.parts.functions[function.index()].name), differs)
             }
-            _ => format!("`{name}` differs {differs}"),
-        }
+            _ => (buffers, differs),
+        };
+        (format!("`{name} = {}{rest}`", label(node)), reason.to_string())
     }
 
     /// The line that opens a block, as a message shows it.

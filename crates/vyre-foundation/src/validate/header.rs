@@ -59,20 +59,20 @@ fn subgroup(parts: &ProgramParts, findings: &mut Findings) {
                 "a subgroup width of {width}, which is not a power of two from 1 to {}",
                 limits::SUBGROUP_WIDTH_MAX
             ),
-            format!("write `subgroup({})`", widest(lanes)),
+            format!("write `subgroup({})`", widest_subgroup(lanes)),
         );
     } else if !lanes.is_multiple_of(u64::from(width)) {
         findings.report(
             "V002",
             Place::Program,
             format!("a subgroup width of {width} does not divide the workgroup's {lanes} lanes"),
-            format!("write `subgroup({})`", widest(lanes)),
+            format!("write `subgroup({})`", widest_subgroup(lanes)),
         );
     }
 }
 
 /// The widest subgroup that divides so many lanes.
-fn widest(lanes: u64) -> u64 {
+pub(super) fn widest_subgroup(lanes: u64) -> u64 {
     let width = u64::from(limits::SUBGROUP_WIDTH_MAX);
     if lanes == 0 { width } else { (1 << lanes.trailing_zeros()).min(width) }
 }

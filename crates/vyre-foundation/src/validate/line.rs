@@ -1,10 +1,11 @@
 //! The type rules of single lines: suffixes, operands, locals and calls. Those about memory are in `memory`.
 
 use super::body::BodyCheck;
-use super::header::storage_type;
+use super::header::{storage_type, widest_subgroup};
 use crate::ir::{
     ArgType, Axis, BuiltinOp, ComputeOp, DataType, FunctionId, Node, OpInfo, Operand, ResultType, Value,
 };
+use crate::text::print_literal;
 
 const PLACES: [&str; 4] = ["operand 1", "operand 2", "operand 3", "operand 4"];
 
@@ -104,11 +105,13 @@ impl BodyCheck<'_> {
              pair with u32",
             self.operand(arg)
         );
-        self.report(
-            "V016",
-            message,
-            format!("write `cast.{ty}` to convert the value, or {}", via(source, ty)),
-        );
+        let fix = match ty {
+            DataType::F16 | DataType::BF16 => {
+                format!("write `cast.{ty}` to convert the value, or bitcast a u32 whose low 16 bits you want")
+            }
+            _ => format!("write `cast.{ty}` to convert the value"),
+        };
+        self.report("V016", message, fix);
     }
 
     /// Checks suffix, count and types of an op's operands. False if there is nothing more to say about them.
@@ -169,11 +172,12 @@ impl BodyCheck<'_> {
         let message = format!("{place} of `{}` must be {ty}, and {shown} is {actual}", label(node));
         let fix = match operand {
             Operand::Value(value) => {
+                let cast = self.fresh_name(value, ty);
                 let name = self.value(value);
                 let name = name.trim_matches('`');
-                format!("put `{name}.{ty} = cast.{ty} {name}` on the line above and write `{name}.{ty}` here")
+                format!("put `{cast} = cast.{ty} {name}` on the line above and write `{cast}` here")
             }
-            Operand::Literal(_) => format!("write a literal of type {ty}"),
+            Operand::Literal(_) => format!("write a literal of type {ty} without a suffix"),
         };
         self.report("V013", message, fix);
     }
@@ -182,7 +186,7 @@ impl BodyCheck<'_> {
     pub(super) fn operand(&self, operand: Operand) -> String {
         match operand {
             Operand::Value(value) => self.value(value),
-            Operand::Literal(_) => "the literal".to_string(),
+            Operand::Literal(literal) => format!("`{}{}`", print_literal(literal), literal.ty()),
         }
     }
 
@@ -216,11 +220,11 @@ impl BodyCheck<'_> {
 
     fn subgroup_width(&mut self, name: &str) {
         if self.parts.subgroup.is_none() {
+            let width = widest_subgroup(self.parts.workgroup_lanes());
             self.report(
                 "V028",
                 format!("`{name}` stands in a program that declares no subgroup width"),
-                "write `subgroup(32)`, or another width that divides the workgroup, behind `workgroup(...)`"
-                    .to_string(),
+                format!("write `subgroup({width})` behind `workgroup(...)`"),
             );
         }
     }
@@ -284,10 +288,14 @@ impl BodyCheck<'_> {
                 callee.params.len(),
                 args.len()
             );
-            self.report("V024", message, format!("call it as `@{}({})`", callee.name, params.join(", ")));
+            self.report(
+                "V024",
+                message,
+                format!("give one argument for each parameter of `@{}({})`", callee.name, params.join(", ")),
+            );
         } else {
             for (arg, (param, ty)) in args.iter().zip(&callee.params) {
-                if ty.computes() {
+                if ty.computes() && self.operand_type(*arg).is_some_and(|actual| actual != *ty) {
                     let place = format!("argument `%{}`", callee.body.values[param.index()]);
                     self.expect(node, &place, *arg, *ty);
                 }
@@ -334,13 +342,6 @@ pub(super) fn bitcast_fits(source: DataType, ty: DataType) -> bool {
         (from, DataType::U32) if narrow(from) => true,
         (from, to) if narrow(from) || narrow(to) => from == to,
         (from, to) => from.bits() == to.bits(),
-    }
-}
-
-fn via(source: DataType, ty: DataType) -> String {
-    match ty {
-        DataType::F16 | DataType::BF16 => "bitcast a u32 whose low 16 bits are the ones you want".to_string(),
-        _ => format!("bitcast {source} to the type of its own width first and cast that to {ty}"),
     }
 }
 

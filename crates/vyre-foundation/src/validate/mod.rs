@@ -65,7 +65,11 @@ mod header;
 mod inlined;
 mod line;
 mod memory;
+mod rules;
 pub mod uniformity;
+
+pub use crate::diagnostic::Rule;
+pub use rules::{RULES, explain};
 
 use crate::diagnostic::{Diagnostic, Place};
 use crate::ir::{FunctionId, Program, ProgramParts};
