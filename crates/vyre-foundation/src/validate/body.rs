@@ -143,8 +143,8 @@ impl<'a> BodyCheck<'a> {
                 );
             }
             match node {
-                Node::Break => ended = Some("break"),
-                Node::Continue => ended = Some("continue"),
+                Node::Break if self.loops > 0 => ended = Some("break"),
+                Node::Continue if self.loops > 0 => ended = Some("continue"),
                 Node::Return { .. } => self.return_place(outermost && at + 1 == block.len()),
                 // Every other line goes on with the next.
                 _ => {}
@@ -156,7 +156,7 @@ impl<'a> BodyCheck<'a> {
     fn node(&mut self, node: &'a Node) {
         node.for_each_operand(|operand| {
             if let Operand::Value(value) = operand {
-                self.use_value(value);
+                self.use_value(node, value);
             }
         });
         self.line(node);
@@ -208,7 +208,7 @@ impl<'a> BodyCheck<'a> {
         self.report(
             "V034",
             format!("{name} is assigned a second time, and a value is assigned once"),
-            "give this one a name of its own, or make it a local with `var`, `set` and `get`",
+            "give the second one a name of its own, or make it a local with `var`, `set` and `get`",
         );
     }
 
@@ -221,11 +221,11 @@ impl<'a> BodyCheck<'a> {
         self.report(
             "V034",
             format!("{name} is declared a second time"),
-            format!("assign {name} with `set.{ty}`, or give this one a name of its own"),
+            format!("give the second {name} a name of its own"),
         );
     }
 
-    fn use_value(&mut self, value: Value) {
+    fn use_value(&mut self, node: &Node, value: Value) {
         let state = self.values.state(value.0);
         if state == State::Open {
             return;
@@ -233,14 +233,19 @@ impl<'a> BodyCheck<'a> {
         let name = self.value(value);
         match state {
             State::Open => {}
-            State::Unseen => self.report(
-                "V035",
-                format!("{name} is used before it is assigned"),
-                format!(
-                    "move the line that assigns {name} above this one; to carry a value from one trip of a loop \
-                     to the next, declare a local with `var` before the loop"
-                ),
-            ),
+            State::Unseen => {
+                let fix = if self.loops > 0 {
+                    format!(
+                        "declare a local with `var` before the loop, `get` it here instead of {name}, and `set` it \
+                         to {name} where that is assigned"
+                    )
+                } else if node.result() == Some(value) {
+                    format!("name a value here that is assigned above, not {name} itself")
+                } else {
+                    format!("move the line that assigns {name} above this one")
+                };
+                self.report("V035", format!("{name} is used before it is assigned"), fix);
+            }
             State::Closed => self.report(
                 "V036",
                 format!("{name} is used outside the block that assigns it"),

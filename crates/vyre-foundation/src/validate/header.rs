@@ -4,7 +4,7 @@ use super::Findings;
 use crate::diagnostic::Place;
 use crate::ir::{Buffer, BufferId, BufferKind, DataType, FunctionId, ProgramParts};
 use crate::limits;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Checks a program's header and declarations.
 pub(super) fn check(parts: &ProgramParts, findings: &mut Findings) {
@@ -79,23 +79,23 @@ pub(super) fn widest_subgroup(lanes: u64) -> u64 {
 
 fn bindings(parts: &ProgramParts, findings: &mut Findings) {
     let mut taken: FxHashMap<u32, &Buffer> = FxHashMap::default();
-    let used: Vec<u32> = parts.buffers.iter().filter_map(Buffer::binding).collect();
+    let used: FxHashSet<u32> = parts.buffers.iter().filter_map(Buffer::binding).collect();
+    let mut free = (0..=limits::BINDING_MAX).filter(|binding| !used.contains(binding));
     for (index, buffer) in parts.buffers.iter().enumerate() {
         let Some(binding) = buffer.binding() else { continue };
         let place = Place::Buffer(BufferId(index as u32));
         let name = &buffer.name;
-        let free = (0..=limits::BINDING_MAX).find(|free| !used.contains(free));
-        let fix = match free {
+        let mut fix = || match free.next() {
             Some(free) => format!("give `@{name}` a binding of its own, `binding {free}`"),
             None => "merge buffers that are used together, so that fewer bindings are needed".to_string(),
         };
         if binding > limits::BINDING_MAX {
             let message =
                 format!("`@{name}` has binding {binding}, and the highest is {}", limits::BINDING_MAX);
-            findings.report("V004", place, message, fix);
+            findings.report("V004", place, message, fix());
         } else if let Some(first) = taken.get(&binding) {
             let message = format!("`@{name}` has binding {binding}, which `@{}` has already", first.name);
-            findings.report("V003", place, message, fix);
+            findings.report("V003", place, message, fix());
         } else {
             taken.insert(binding, buffer);
         }

@@ -88,14 +88,17 @@ impl BodyCheck<'_> {
         }
         for (arg, kind) in args.iter().zip(op.info().args) {
             if let (ArgType::Any, Some(source)) = (kind, self.operand_type(*arg)) {
-                self.any_operand(node, op, ty, *arg, source);
+                self.any_operand(op, ty, *arg, source);
             }
         }
     }
 
-    fn any_operand(&mut self, node: &Node, op: ComputeOp, ty: DataType, arg: Operand, source: DataType) {
+    fn any_operand(&mut self, op: ComputeOp, ty: DataType, arg: Operand, source: DataType) {
         if !source.computes() {
-            return self.mistyped(node, "the operand", arg, source.computes_as(), source);
+            let (wide, shown) = (source.computes_as(), self.operand(arg));
+            let message = format!("{shown} is {source}, which exists only in memory");
+            self.report("V013", message, format!("write the literal with the type {wide}"));
+            return;
         }
         if op != ComputeOp::Bitcast || bitcast_fits(source, ty) {
             return;
@@ -123,8 +126,8 @@ impl BodyCheck<'_> {
         args: &[Operand],
     ) -> bool {
         if args.len() != info.args.len() {
-            let (takes, has) = (info.args.len(), args.len());
-            let message = format!("`{}` takes {takes} operands and has {has}", label(node));
+            let takes = count(info.args.len(), "operand");
+            let message = format!("`{}` takes {takes} and has {}", label(node), args.len());
             self.report(
                 "V012",
                 message,
@@ -132,7 +135,7 @@ impl BodyCheck<'_> {
             );
             return false;
         }
-        if !self.suffix(info, ty) {
+        if !self.suffix(node, info, ty) {
             return false;
         }
         for ((arg, kind), place) in args.iter().zip(info.args).zip(PLACES) {
@@ -144,18 +147,25 @@ impl BodyCheck<'_> {
     }
 
     /// Reports a suffix that the op does not take.
-    pub(super) fn suffix(&mut self, info: &'static OpInfo, ty: DataType) -> bool {
+    pub(super) fn suffix(&mut self, node: &Node, info: &'static OpInfo, ty: DataType) -> bool {
         let fits = info.types.is_empty() || info.types.contains(ty);
-        if !fits {
-            let widened = ty.computes_as();
-            let fix = if info.types.contains(widened) {
-                format!("write `{}.{widened}`: a loaded {ty} is {widened}", info.name)
-            } else {
-                format!("use one of these types: {}", info.types)
-            };
-            self.report("V011", format!("`{}` does not take the type {ty}", info.name), fix);
+        if fits {
+            return true;
         }
-        fits
+        let types: Vec<&str> = info.types.iter().map(DataType::name).collect();
+        let types = types.join(", ");
+        let fix = match node {
+            Node::Atomic { buffer, .. } => {
+                let name = self.name(*buffer);
+                format!("declare {name} with one of these element types and use it here: {types}")
+            }
+            _ if info.types.contains(ty.computes_as()) => {
+                format!("write `{}.{}`, the type that a loaded {ty} has", info.name, ty.computes_as())
+            }
+            _ => format!("use one of these types: {types}"),
+        };
+        self.report("V011", format!("`{}` does not take the type {ty}", info.name), fix);
+        false
     }
 
     /// Reports an operand that has not the type its place asks for.
@@ -283,10 +293,10 @@ impl BodyCheck<'_> {
                 .map(|(param, ty)| format!("%{} : {ty}", callee.body.values[param.index()]))
                 .collect();
             let message = format!(
-                "`@{}` has {} parameters, and the call has {} arguments",
+                "`@{}` has {}, and the call has {}",
                 callee.name,
-                callee.params.len(),
-                args.len()
+                count(callee.params.len(), "parameter"),
+                count(args.len(), "argument")
             );
             self.report(
                 "V024",
@@ -343,6 +353,10 @@ pub(super) fn bitcast_fits(source: DataType, ty: DataType) -> bool {
         (from, to) if narrow(from) || narrow(to) => from == to,
         (from, to) => from.bits() == to.bits(),
     }
+}
+
+fn count(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// The op of a line with its suffix, as text writes it.

@@ -14,14 +14,14 @@ impl BodyCheck<'_> {
             Node::Load { ty, buffer, index, .. } => {
                 self.expect(node, "the index", *index, DataType::U32);
                 let bytes = *ty == DataType::U32 && self.buffer(*buffer).ty == DataType::U8;
-                if self.suffix(ReadOp::Load.info(), *ty) && !bytes {
+                if self.suffix(node, ReadOp::Load.info(), *ty) && !bytes {
                     self.element(node, *buffer, *ty);
                 }
             }
             Node::UniformLoad { ty, buffer, index, .. } => {
                 self.together(node);
                 self.expect(node, "the index", *index, DataType::U32);
-                if self.suffix(SyncOp::UniformLoad.info(), *ty) {
+                if self.suffix(node, SyncOp::UniformLoad.info(), *ty) {
                     self.element(node, *buffer, *ty);
                 }
                 self.in_workgroup(node, *buffer);
@@ -29,7 +29,7 @@ impl BodyCheck<'_> {
             Node::Store { ty, buffer, index, value } => {
                 self.expect(node, "the index", *index, DataType::U32);
                 self.writable(node, *buffer);
-                if self.suffix(WriteOp::Store.info(), *ty) && self.element(node, *buffer, *ty) {
+                if self.suffix(node, WriteOp::Store.info(), *ty) && self.element(node, *buffer, *ty) {
                     self.expect(node, "the value", *value, ty.computes_as());
                 }
             }
@@ -104,7 +104,7 @@ impl BodyCheck<'_> {
             Node::Atomic { .. } if !op.info().types.contains(declared) => {
                 format!("declare {name} as {ty}")
             }
-            Node::Mma { .. } => format!("declare {name} as {ty}"),
+            Node::Mma { .. } => format!("name a workgroup buffer of {ty} elements instead of {name}"),
             Node::Store { .. } => format!(
                 "write `{op}.{declared}` with a value of type {}, or declare {name} as {ty}",
                 declared.computes_as()
@@ -140,9 +140,7 @@ impl BodyCheck<'_> {
         let name = self.name(buffer);
         let message = format!("`{}` works on workgroup memory, and {name} is none", label(node));
         let fix = match node {
-            Node::UniformLoad { ty, .. } => {
-                format!("write `load.{ty}`, or declare {name} as `workgroup` with a length")
-            }
+            Node::UniformLoad { ty, .. } => format!("write `load.{ty}`"),
             _ => format!("declare a `workgroup` buffer, copy the tile of {name} into it, and name it here"),
         };
         self.report("V019", message, fix);
@@ -152,12 +150,12 @@ impl BodyCheck<'_> {
         let max = limits::MMA_EXTENT_MAX;
         for (extent, name) in extents.into_iter().zip(["m", "n", "k"]) {
             if extent == 0 || extent > max {
-                let fits = extent.clamp(1, max);
-                self.report(
-                    "V020",
-                    format!("`mma` with {name} = {extent}, which is not from 1 to {max}"),
-                    format!("write {fits} for {name}, and cover larger products with several tiles"),
-                );
+                let message = format!("`mma` with {name} = {extent}, which is not from 1 to {max}");
+                let fix = match extent {
+                    0 => format!("write 1 or more for {name}"),
+                    _ => format!("write {max} for {name}, and cover larger products with several tiles"),
+                };
+                self.report("V020", message, fix);
             }
         }
     }
@@ -177,13 +175,12 @@ impl BodyCheck<'_> {
         fold: Option<ReduceOp>,
     ) {
         self.together(node);
-        let takes = self.suffix(node.op().info(), ty);
+        let takes = self.suffix(node, node.op().info(), ty);
         if let Some(fold) = fold.filter(|fold| takes && !fold.op().info().types.contains(ty)) {
-            let types = fold.op().info().types;
             self.report(
                 "V011",
                 format!("`{}` does not fold {ty}", fold.name()),
-                format!("fold with `add`, `mul`, `min` or `max`, or use one of these types: {types}"),
+                "fold with `add`, `mul`, `min` or `max`, or use an integer type",
             );
         }
         if takes {
@@ -209,12 +206,13 @@ impl BodyCheck<'_> {
 
     fn indirect(&mut self, buffer: BufferId, offset: u32) {
         if self.function.is_some() || self.site != 0 {
-            self.report(
-                "V039",
-                "`indirect` is not the program's first line, and the grid is known before any line runs"
-                    .to_string(),
-                "move the `indirect` to the first line of the main body, and keep one".to_string(),
-            );
+            let fix = match self.parts.body.block.first() {
+                Some(Node::IndirectDispatch { .. }) => "delete this line: the grid comes from the first one",
+                _ => "move this line to the top of the main body",
+            };
+            let message =
+                "`indirect` is not the program's first line, and the grid is known before any line runs";
+            self.report("V039", message, fix);
         }
         let declared = self.buffer(buffer);
         let name = self.name(buffer);
