@@ -144,7 +144,8 @@ pub fn admit<B: AsRef<[u8]>>(
     Ok(Admission { grid, lens })
 }
 
-fn check_grid(parts: &ProgramParts, grid: [u32; 3]) -> Result<(), LaunchError> {
+/// Refuses a grid of more lanes than indices can count.
+pub fn check_grid(parts: &ProgramParts, grid: [u32; 3]) -> Result<(), LaunchError> {
     let groups = grid.iter().fold(1u128, |product, count| product * u128::from(*count));
     let lanes = groups * u128::from(parts.workgroup_lanes());
     if lanes > u128::from(LANES_MAX) {

@@ -573,6 +573,40 @@ impl Node {
         }
     }
 
+    /// Calls `f` with every buffer this line names for change, in textual order.
+    pub fn for_each_buffer_mut(&mut self, mut f: impl FnMut(&mut BufferId)) {
+        match self {
+            Node::Load { buffer, .. }
+            | Node::UniformLoad { buffer, .. }
+            | Node::Store { buffer, .. }
+            | Node::Len { buffer, .. }
+            | Node::Atomic { buffer, .. }
+            | Node::IndirectDispatch { buffer, .. } => f(buffer),
+            Node::Mma { c, a, b, .. } => [c, a, b].into_iter().for_each(|tile| f(&mut tile.buffer)),
+            Node::AllReduce { dst, src, .. }
+            | Node::AllGather { dst, src, .. }
+            | Node::ReduceScatter { dst, src, .. }
+            | Node::Broadcast { dst, src, .. } => {
+                f(dst);
+                f(src);
+            }
+            Node::Compute { .. }
+            | Node::Builtin { .. }
+            | Node::Subgroup { .. }
+            | Node::Var { .. }
+            | Node::Get { .. }
+            | Node::Set { .. }
+            | Node::If { .. }
+            | Node::For { .. }
+            | Node::Break
+            | Node::Continue
+            | Node::Call { .. }
+            | Node::Return { .. }
+            | Node::Barrier { .. }
+            | Node::Trap { .. } => {}
+        }
+    }
+
     /// The blocks nested in this line, in textual order.
     pub fn blocks(&self) -> impl Iterator<Item = &Block> {
         let (first, second) = match self {

@@ -1,0 +1,14 @@
+//! Grid barriers on backends that have none: the program is split, and the host runs the parts.
+//!
+//! Three ways lead to the same bytes. A backend that can keep every workgroup resident runs the program as it is; one
+//! with resident memory runs the parts on buffers that stay on the device; any other runs them as ordinary dispatches,
+//! with all buffers going to and fro. [`dispatch`] chooses.
+
+mod emit;
+mod plan;
+mod run;
+
+pub use plan::has_grid_sync;
+pub use run::{
+    Fixpoint, dispatch, dispatch_resident_grid_sync_fixpoint_into, dispatch_with_grid_sync_split_into,
+};

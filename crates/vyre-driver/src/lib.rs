@@ -1,0 +1,22 @@
+//! The layer between programs and devices: frontends do not know which backend runs them, backends do not know who
+//! made the program.
+
+pub mod backend;
+mod config;
+mod defaults;
+mod error;
+pub mod observability;
+pub mod pipeline;
+mod profile;
+pub mod registry;
+pub mod resident;
+mod types;
+
+pub use backend::{DEVICE_BUFFER_FEATURE, VyreBackend};
+pub use config::{CancelToken, DispatchConfig};
+pub use error::{BackendError, ErrorCode, HandleFault};
+pub use profile::{DeviceProfile, DeviceTimingQuality};
+pub use types::{
+    CompiledPipeline, DeviceBuffer, OutputBuffers, PendingDispatch, ResidentDispatchStep, ResidentReadRange,
+    ResidentSequenceTiming, Resource, TimedDispatchResult, default_supported_ops,
+};

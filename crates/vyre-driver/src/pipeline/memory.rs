@@ -1,0 +1,154 @@
+//! The cache in memory: bounded, least recently used out first.
+
+use super::{PipelineCacheSnapshot, PipelineKey};
+use crate::error::BackendError;
+use rustc_hash::FxHashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A bounded cache of compiled programs with counters.
+pub struct PipelineCache<P> {
+    capacity: usize,
+    state: Mutex<State<P>>,
+}
+
+struct State<P> {
+    entries: FxHashMap<PipelineKey, Entry<P>>,
+    /// Counts lookups; an entry's stamp says when it was last wanted.
+    clock: u64,
+    counts: PipelineCacheSnapshot,
+}
+
+struct Entry<P> {
+    pipeline: Arc<P>,
+    stamp: u64,
+}
+
+impl<P> PipelineCache<P> {
+    /// A cache of at most `capacity` pipelines, at least one.
+    #[must_use]
+    pub fn new(capacity: usize) -> PipelineCache<P> {
+        let state =
+            State { entries: FxHashMap::default(), clock: 0, counts: PipelineCacheSnapshot::default() };
+        PipelineCache { capacity: capacity.max(1), state: Mutex::new(state) }
+    }
+
+    /// The pipeline for `key`, compiled if it is not there. Errors are not kept: the next call compiles again.
+    ///
+    /// No lock is held while compiling. Threads that miss the same key at once each compile, and the first result is
+    /// kept.
+    pub fn get_or_compile(
+        &self,
+        key: PipelineKey,
+        compile: impl FnOnce() -> Result<P, BackendError>,
+    ) -> Result<Arc<P>, BackendError> {
+        if let Some(pipeline) = self.lookup(&key) {
+            return Ok(pipeline);
+        }
+        let pipeline = Arc::new(compile()?);
+        Ok(self.insert(key, pipeline))
+    }
+
+    /// Drops every pipeline, as recovery must. Counters go on.
+    pub fn clear(&self) {
+        self.lock().entries.clear();
+    }
+
+    /// The counters now.
+    #[must_use]
+    pub fn snapshot(&self) -> PipelineCacheSnapshot {
+        let state = self.lock();
+        PipelineCacheSnapshot { entries: state.entries.len() as u64, ..state.counts }
+    }
+
+    fn lookup(&self, key: &PipelineKey) -> Option<Arc<P>> {
+        let mut state = self.lock();
+        state.clock += 1;
+        let now = state.clock;
+        let found = state.entries.get_mut(key).map(|entry| {
+            entry.stamp = now;
+            Arc::clone(&entry.pipeline)
+        });
+        match found {
+            Some(_) => state.counts.hits += 1,
+            None => state.counts.misses += 1,
+        }
+        found
+    }
+
+    fn insert(&self, key: PipelineKey, pipeline: Arc<P>) -> Arc<P> {
+        let mut state = self.lock();
+        if let Some(earlier) = state.entries.get(&key) {
+            return Arc::clone(&earlier.pipeline);
+        }
+        if state.entries.len() >= self.capacity {
+            // A scan is cheap beside the compile that led here.
+            let oldest = state.entries.iter().min_by_key(|(_, entry)| entry.stamp).map(|(key, _)| *key);
+            if let Some(oldest) = oldest {
+                state.entries.remove(&oldest);
+                state.counts.evictions += 1;
+            }
+        }
+        let stamp = state.clock;
+        state.entries.insert(key, Entry { pipeline: Arc::clone(&pipeline), stamp });
+        pipeline
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<P>> {
+        // Nothing panics while the lock is held half-way through a change.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vyre_foundation::ir::Digest;
+
+    fn key(n: u8) -> PipelineKey {
+        PipelineKey { program: Digest([n; 32]), backend: "test", version: "1", variant: 0 }
+    }
+
+    #[test]
+    fn counts_hits_misses_and_evictions_and_keeps_what_was_used_last() {
+        let cache = PipelineCache::new(2);
+        for n in [1, 2, 1, 3] {
+            assert_eq!(*cache.get_or_compile(key(n), || Ok(n)).unwrap(), n);
+        }
+        // 2 was wanted least recently, so 3 took its place.
+        assert_eq!(*cache.get_or_compile(key(1), || unreachable!("1 is kept")).unwrap(), 1);
+        let mut compiled = false;
+        cache
+            .get_or_compile(key(2), || {
+                compiled = true;
+                Ok(2)
+            })
+            .unwrap();
+        assert!(compiled, "2 was dropped");
+        let counts = cache.snapshot();
+        assert_eq!((counts.hits, counts.misses, counts.evictions, counts.entries), (2, 4, 2, 2));
+    }
+
+    #[test]
+    fn errors_are_not_kept() {
+        let cache = PipelineCache::<u8>::new(2);
+        assert_eq!(
+            cache.get_or_compile(key(1), || Err(BackendError::Cancelled)),
+            Err(BackendError::Cancelled)
+        );
+        assert_eq!(*cache.get_or_compile(key(1), || Ok(7)).unwrap(), 7);
+    }
+
+    #[test]
+    fn keys_differ_in_every_field() {
+        let base = key(1);
+        let others = [
+            PipelineKey { program: Digest([2; 32]), ..base },
+            PipelineKey { backend: "tes", version: "t1", ..base },
+            PipelineKey { version: "2", ..base },
+            PipelineKey { variant: 1, ..base },
+        ];
+        for other in others {
+            assert_ne!(base.digest(), other.digest(), "{other:?}");
+        }
+    }
+}
