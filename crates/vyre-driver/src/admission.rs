@@ -14,7 +14,7 @@ use crate::error::BackendError;
 use crate::grid_sync::has_grid_sync;
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use vyre_foundation::ir::{BufferId, BufferKind, Digest, OpId, Program, ProgramParts, walk};
+use vyre_foundation::ir::{BufferId, BufferKind, Digest, OpId, Program, ProgramParts, SyncOp, walk};
 use vyre_foundation::launch::{self, LaunchError};
 use vyre_foundation::validate::{ValidProgram, validate};
 
@@ -122,12 +122,13 @@ pub fn admit_resident(
         return Err(wrong_count("resources", byte_lens.len(), &checked));
     }
     let mut outputs = 0..;
-    let bindings = checked.bound.iter().zip(byte_lens).enumerate().map(|(at, (buffer, byte_len))| BindingPlan {
-        buffer: *buffer,
-        byte_len: *byte_len,
-        input: Some(at),
-        output: checked.parts().buffer(*buffer).is_output().then(|| outputs.next()).flatten(),
-    });
+    let bindings =
+        checked.bound.iter().zip(byte_lens).enumerate().map(|(at, (buffer, byte_len))| BindingPlan {
+            buffer: *buffer,
+            byte_len: *byte_len,
+            input: Some(at),
+            output: checked.parts().buffer(*buffer).is_output().then(|| outputs.next()).flatten(),
+        });
     let bindings = bindings.collect();
     finish(backend, checked, bindings, config, read_grid)
 }
@@ -166,9 +167,15 @@ fn validated(program: &Program, workgroup: Option<[u32; 3]>) -> Result<ValidProg
     })
 }
 
-fn check_backend(backend: &(impl VyreBackend + ?Sized), checked: &CheckedProgram) -> Result<(), BackendError> {
+fn check_backend(
+    backend: &(impl VyreBackend + ?Sized),
+    checked: &CheckedProgram,
+) -> Result<(), BackendError> {
     let supported = backend.supported_ops();
-    if let Some(op) = checked.ops.iter().find(|op| !supported.contains(op)) {
+    // A backend without grid-wide steps still runs the parts between them.
+    let splits = backend.supports_resident_dispatch() || backend.allows_host_grid_sync_split();
+    let runs = |op: &OpId| supported.contains(op) || (splits && is_grid_wide(*op));
+    if let Some(op) = checked.ops.iter().find(|op| !runs(op)) {
         return Err(BackendError::UnsupportedFeature {
             name: format!("the op `{op}`"),
             backend: backend.id().to_owned(),
@@ -177,10 +184,29 @@ fn check_backend(backend: &(impl VyreBackend + ?Sized), checked: &CheckedProgram
     let parts = checked.parts();
     let sizes = parts.workgroup.iter().zip(backend.max_workgroup_size());
     for ((asked, limit), axis) in sizes.zip(["x", "y", "z"]) {
-        check_limit(backend, &format!("the workgroup size along {axis}"), u64::from(*asked), u64::from(limit))?;
+        check_limit(
+            backend,
+            &format!("the workgroup size along {axis}"),
+            u64::from(*asked),
+            u64::from(limit),
+        )?;
     }
     let lanes_max = u64::from(backend.max_compute_invocations_per_workgroup());
     check_limit(backend, "the number of lanes of a workgroup", parts.workgroup_lanes(), lanes_max)
+}
+
+fn is_grid_wide(op: OpId) -> bool {
+    match op {
+        OpId::SyncOp(op) => match op {
+            SyncOp::GridBarrier
+            | SyncOp::AllReduce
+            | SyncOp::AllGather
+            | SyncOp::ReduceScatter
+            | SyncOp::Broadcast => true,
+            SyncOp::Barrier | SyncOp::SubgroupBarrier | SyncOp::UniformLoad | SyncOp::Mma => false,
+        },
+        _ => false,
+    }
 }
 
 fn check_limit(
@@ -228,7 +254,9 @@ fn plan_host(
             match (given, size.or(declared)) {
                 // An empty input for an output whose size is known stands for none.
                 (Some(0), Some(size)) if output.is_some() && size > 0 => Ok((None, size)),
-                (Some(given), Some(size)) if output.is_some() && given != size => Err(size_clash(&buffer.name, given, size)),
+                (Some(given), Some(size)) if output.is_some() && given != size => {
+                    Err(size_clash(&buffer.name, given, size))
+                }
                 (Some(given), _) => Ok((input, given)),
                 (None, Some(size)) => Ok((None, size)),
                 (None, None) => Err(size_unknown(&buffer.name)),
@@ -293,7 +321,10 @@ fn finish(
         },
         (Some((buffer, _)), Some(_)) => {
             return Err(BackendError::InvalidLaunch {
-                message: format!("a grid is given, and the program reads its grid from `@{}`", parts.buffer(buffer).name),
+                message: format!(
+                    "a grid is given, and the program reads its grid from `@{}`",
+                    parts.buffer(buffer).name
+                ),
                 fix: "leave the grid out, or put it into that buffer".to_owned(),
             });
         }
@@ -303,7 +334,12 @@ fn finish(
     launch::check_grid(parts, grid)?;
     let groups_max = u64::from(backend.max_compute_workgroups_per_dimension());
     for (count, axis) in grid.iter().zip(["x", "y", "z"]) {
-        check_limit(backend, &format!("the number of workgroups along {axis}"), u64::from(*count), groups_max)?;
+        check_limit(
+            backend,
+            &format!("the number of workgroups along {axis}"),
+            u64::from(*count),
+            groups_max,
+        )?;
     }
     Ok(Admission { program, grid, bindings })
 }

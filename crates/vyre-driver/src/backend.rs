@@ -204,6 +204,11 @@ pub trait VyreBackend: private::Sealed + Send + Sync {
         unsupported(self, "resident buffer free")
     }
 
+    /// How many bytes an allocation has. The default downloads it to count them; a backend with a table knows.
+    fn resident_byte_len(&self, resource: &Resource) -> Result<usize, BackendError> {
+        self.download_resident(resource).map(|bytes| bytes.len())
+    }
+
     /// Runs a program on resources, one a bound buffer in binding order. What it writes stays on the device.
     fn dispatch_resident_timed(
         &self,

@@ -1,15 +1,18 @@
 //! The layer between programs and devices: frontends do not know which backend runs them, backends do not know who
 //! made the program.
 
+pub mod admission;
 pub mod backend;
 mod config;
 mod defaults;
 mod error;
+pub mod grid_sync;
 pub mod observability;
 pub mod pipeline;
 mod profile;
 pub mod registry;
 pub mod resident;
+pub mod routing;
 mod types;
 
 pub use backend::{DEVICE_BUFFER_FEATURE, VyreBackend};

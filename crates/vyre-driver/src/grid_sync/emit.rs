@@ -3,8 +3,8 @@
 use super::plan::{KeptBuffer, KeptLocal, Layout, Slot, words_of};
 use rustc_hash::FxHashMap;
 use vyre_foundation::ir::{
-    Axis, Block, Body, Buffer, BufferId, BufferKind, BuiltinOp, ComputeOp, DataType, Literal, Local, MemoryOrdering,
-    Node, Operand, Program, ProgramError, ProgramParts, Value,
+    Axis, Block, Body, Buffer, BufferId, BufferKind, BuiltinOp, ComputeOp, DataType, Literal, Local,
+    MemoryOrdering, Node, Operand, Program, ProgramError, ProgramParts, Value,
 };
 use vyre_foundation::validate::uniformity::Level;
 
@@ -275,11 +275,8 @@ impl<'a> Emitter<'a> {
             Level::Grid => (word, literal(1)),
             Level::Workgroup => {
                 let group = self.position().group;
-                let base = self.compute(
-                    ComputeOp::Mul,
-                    DataType::U32,
-                    &[group, literal(self.layout.group_words)],
-                );
+                let base =
+                    self.compute(ComputeOp::Mul, DataType::U32, &[group, literal(self.layout.group_words)]);
                 let base =
                     self.compute(ComputeOp::Add, DataType::U32, &[base, literal(self.layout.grid_words)]);
                 (self.compute(ComputeOp::Add, DataType::U32, &[base, word]), literal(1))

@@ -141,12 +141,26 @@ pub(super) fn split(parts: &ProgramParts) -> Result<Plan, ProgramError> {
 /// The program's lines, sorted into what segments run and what the host follows.
 enum Item {
     Region(usize),
-    Branch { cond: Operand, then: Vec<Item>, otherwise: Vec<Item> },
-    Loop { counter: Value, lo: Operand, hi: Operand, step: u32, body: Vec<Item> },
+    Branch {
+        cond: Operand,
+        then: Vec<Item>,
+        otherwise: Vec<Item>,
+    },
+    Loop {
+        counter: Value,
+        lo: Operand,
+        hi: Operand,
+        step: u32,
+        body: Vec<Item>,
+    },
     Break,
     Continue,
     /// A collective: within one rank, a copy from `src` to `dst`.
-    Copy { dst: BufferId, src: BufferId, ty: DataType },
+    Copy {
+        dst: BufferId,
+        src: BufferId,
+        ty: DataType,
+    },
 }
 
 /// Lines that one segment runs.

@@ -1,0 +1,128 @@
+//! Chooses a backend for a program and runs it there.
+//!
+//! `auto` takes the best backend that opens, is healthy and admits the launch, and says why it passed the others over. An
+//! explicit choice is never replaced: if it cannot run the program, that is the error.
+
+use crate::admission::{admit, check};
+use crate::backend::VyreBackend;
+use crate::config::DispatchConfig;
+use crate::error::{BackendError, ErrorCode};
+use crate::grid_sync;
+use crate::registry::{self, BackendRegistration};
+use crate::types::OutputBuffers;
+use std::sync::Arc;
+use vyre_foundation::ir::Program;
+
+/// Which backend the caller wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice<'a> {
+    /// The best that can run the program.
+    Auto,
+    /// That one and no other.
+    Id(&'a str),
+}
+
+/// A backend that `auto` did not take.
+#[derive(Clone, Debug)]
+pub struct PassedOver {
+    /// Its id.
+    pub id: &'static str,
+    /// Why.
+    pub reason: BackendError,
+}
+
+/// The backend that will run a program.
+#[derive(Clone)]
+pub struct Route {
+    /// The backend.
+    pub backend: Arc<dyn VyreBackend>,
+    /// Those with a higher precedence, and why they were not taken.
+    pub passed_over: Vec<PassedOver>,
+}
+
+/// Chooses a backend for a launch.
+pub fn route(
+    choice: Choice<'_>,
+    program: &Program,
+    inputs: &[&[u8]],
+    config: &DispatchConfig,
+) -> Result<Route, BackendError> {
+    match choice {
+        Choice::Id(id) => {
+            let backend = registry::open(id)?;
+            suits(&*backend, program, inputs, config)?;
+            Ok(Route { backend, passed_over: Vec::new() })
+        }
+        Choice::Auto => route_among(&registry::registrations(), registry::open, program, inputs, config),
+    }
+}
+
+/// Runs a program on the backend of a route, splitting it at grid barriers where that backend needs it.
+pub fn dispatch(
+    choice: Choice<'_>,
+    program: &Program,
+    inputs: &[&[u8]],
+    config: &DispatchConfig,
+) -> Result<(OutputBuffers, Route), BackendError> {
+    let route = route(choice, program, inputs, config)?;
+    let outputs = grid_sync::dispatch(&*route.backend, program, inputs, config)?;
+    Ok((outputs, route))
+}
+
+fn route_among(
+    registrations: &[&'static BackendRegistration],
+    open: impl Fn(&str) -> Result<Arc<dyn VyreBackend>, BackendError>,
+    program: &Program,
+    inputs: &[&[u8]],
+    config: &DispatchConfig,
+) -> Result<Route, BackendError> {
+    let mut passed_over = Vec::new();
+    for registration in registrations {
+        let opened = open(registration.id);
+        let suited = opened.and_then(|backend| suits(&*backend, program, inputs, config).map(|()| backend));
+        match suited {
+            Ok(backend) => return Ok(Route { backend, passed_over }),
+            // These say what is wrong with the launch, and no other backend would take it.
+            Err(error) if matches!(error.code(), ErrorCode::InvalidProgram | ErrorCode::InvalidLaunch) => {
+                return Err(error);
+            }
+            Err(reason) => passed_over.push(PassedOver { id: registration.id, reason }),
+        }
+    }
+    let reasons: Vec<String> =
+        passed_over.iter().map(|passed| format!("`{}`: {}", passed.id, passed.reason)).collect();
+    Err(BackendError::Unavailable {
+        backend: "auto".to_owned(),
+        reason: match reasons.is_empty() {
+            true => "no backend is linked into this program".to_owned(),
+            false => format!("every backend was passed over: {}", reasons.join("; ")),
+        },
+        fix: "link a driver crate whose backend can run the program, or mend one of the reasons".to_owned(),
+    })
+}
+
+/// Whether a backend can run a launch now.
+fn suits(
+    backend: &dyn VyreBackend,
+    program: &Program,
+    inputs: &[&[u8]],
+    config: &DispatchConfig,
+) -> Result<(), BackendError> {
+    if backend.device_lost() {
+        return Err(BackendError::DeviceLost {
+            backend: backend.id().to_owned(),
+            cause: "an earlier dispatch lost it".to_owned(),
+        });
+    }
+    admit(backend, program, inputs, config)?;
+    let splits = backend.supports_resident_dispatch() || backend.allows_host_grid_sync_split();
+    let needs_split = check(program, config.workgroup_override)?.has_grid_sync
+        && !(backend.supports_grid_sync() && backend.cooperative_grid_sync_fits(program, inputs, config)?);
+    if needs_split && !splits {
+        return Err(BackendError::UnsupportedFeature {
+            name: "grid barriers for this launch".to_owned(),
+            backend: backend.id().to_owned(),
+        });
+    }
+    Ok(())
+}
