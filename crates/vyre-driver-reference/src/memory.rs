@@ -1,0 +1,83 @@
+//! Resident buffers: host memory behind the shared handle table.
+
+use crate::device::{Device, lost};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use vyre_driver::resident::Pinned;
+use vyre_driver::{BackendError, Resource};
+
+pub(crate) type Memory = Mutex<Vec<u8>>;
+
+/// The bytes behind a pin. A panic elsewhere cannot leave them half-written in a way that matters: they are only bytes.
+pub(crate) fn bytes(pinned: &Pinned<Memory>) -> MutexGuard<'_, Vec<u8>> {
+    pinned.memory().lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Device {
+    pub(crate) fn allocate(&self, byte_len: usize) -> Result<Resource, BackendError> {
+        self.ready()?;
+        let bytes = zeroed(byte_len, "a resident buffer")?;
+        Ok(self.resident.insert(byte_len, Mutex::new(bytes)))
+    }
+
+    pub(crate) fn upload(&self, uploads: &[(&Resource, &[u8])]) -> Result<(), BackendError> {
+        self.ready()?;
+        // All are checked before any is written, so that a failed batch changes nothing.
+        let mut pins = Vec::with_capacity(uploads.len());
+        for (resource, source) in uploads {
+            let pinned = self.pin(resource)?;
+            pinned.check_full(source.len())?;
+            pins.push(pinned);
+        }
+        for (pinned, (_, source)) in pins.iter().zip(uploads) {
+            bytes(pinned).copy_from_slice(source);
+            pinned.revalidate();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn upload_at(&self, uploads: &[(&Resource, usize, &[u8])]) -> Result<(), BackendError> {
+        self.ready()?;
+        let mut pins = Vec::with_capacity(uploads.len());
+        for (resource, offset, source) in uploads {
+            let pinned = self.resident.pin_defined(resource)?;
+            pinned.check_range(*offset, source.len())?;
+            pins.push(pinned);
+        }
+        for (pinned, (_, offset, source)) in pins.iter().zip(uploads) {
+            bytes(pinned)[*offset..offset + source.len()].copy_from_slice(source);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn download(
+        &self,
+        resource: &Resource,
+        range: Option<(usize, usize)>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), BackendError> {
+        self.ready()?;
+        let pinned = self.resident.pin_defined(resource)?;
+        let (offset, len) = range.unwrap_or((0, pinned.byte_len()));
+        pinned.check_range(offset, len)?;
+        out.clear();
+        out.try_reserve(len).map_err(|_| BackendError::OutOfMemory {
+            what: "a download".to_owned(),
+            requested_bytes: len as u64,
+        })?;
+        out.extend_from_slice(&bytes(&pinned)[offset..offset + len]);
+        Ok(())
+    }
+
+    fn pin(&self, resource: &Resource) -> Result<Pinned<Memory>, BackendError> {
+        self.resident.pin(resource).map_err(|error| if self.is_lost() { lost() } else { error })
+    }
+}
+
+pub(crate) fn zeroed(byte_len: usize, what: &str) -> Result<Vec<u8>, BackendError> {
+    let mut bytes = Vec::new();
+    bytes
+        .try_reserve_exact(byte_len)
+        .map_err(|_| BackendError::OutOfMemory { what: what.to_owned(), requested_bytes: byte_len as u64 })?;
+    bytes.resize(byte_len, 0);
+    Ok(bytes)
+}
