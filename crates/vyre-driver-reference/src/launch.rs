@@ -161,7 +161,7 @@ fn translate(program: &Program, error: RunError) -> BackendError {
         RunError::Launch(error) => error.into(),
         RunError::Trap { code, location, .. } => {
             let (text, map) = text::print_with_map(program);
-            let line = map.span(location.place()).and_then(|span| text.lines().nth(span.line as usize - 1));
+            let line = map.span(location.line).and_then(|span| text.lines().nth(span.line as usize - 1));
             let line = line.map_or_else(|| location.to_string(), |line| format!("`{}`", line.trim()));
             BackendError::Trap { code, place: format!("{line} of `@{}`", program.name()) }
         }

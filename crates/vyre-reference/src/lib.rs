@@ -132,8 +132,32 @@ pub enum RunError {
     },
 }
 
+/// What a run tells beside its bytes.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// What the check found, in the order of finding; empty without [`Options::check`].
+    pub findings: Vec<Finding>,
+    /// How many lines the lanes ran, all together.
+    pub lane_instructions: u64,
+    /// The grid that was launched.
+    pub grid: [u32; 3],
+}
+
 /// Runs a program.
 pub fn run(program: &ValidProgram, launch: Launch, options: &Options<'_>) -> Result<Outcome, RunError> {
-    let admission = admit(program.parts(), launch.grid, &launch.buffers)?;
-    machine::run(program.program(), &admission, launch.buffers, options)
+    let Launch { grid, mut buffers } = launch;
+    let Report { findings, lane_instructions, grid } = run_in_place(program, grid, &mut buffers, options)?;
+    Ok(Outcome { buffers, findings, lane_instructions, grid })
+}
+
+/// Runs a program on buffers that the caller keeps, whether it ends well or not: after an error, those that the program
+/// may write hold whatever it had written.
+pub fn run_in_place(
+    program: &ValidProgram,
+    grid: Option<[u32; 3]>,
+    buffers: &mut [Vec<u8>],
+    options: &Options<'_>,
+) -> Result<Report, RunError> {
+    let admission = admit(program.parts(), grid, buffers)?;
+    machine::run(program.program(), &admission, buffers, options)
 }

@@ -10,7 +10,7 @@ use crate::code::{Act, Array, Code, Instr, NONE};
 use crate::compile::{Setup, compile};
 use crate::memory::{Budget, Memory};
 use crate::trace::Tracer;
-use crate::{Access, Options, Outcome, RunError, Schedule};
+use crate::{Access, Options, Report, RunError, Schedule};
 use vyre_foundation::ir::{Axis, BufferKind, BuiltinOp, Program, ProgramParts};
 use vyre_foundation::launch::Admission;
 use vyre_foundation::scalar::Meaning;
@@ -72,9 +72,9 @@ pub(crate) struct Machine<'a> {
 pub(crate) fn run(
     program: &Program,
     admission: &Admission,
-    buffers: Vec<Vec<u8>>,
+    buffers: &mut [Vec<u8>],
     options: &Options<'_>,
-) -> Result<Outcome, RunError> {
+) -> Result<Report, RunError> {
     let (parts, memory_bytes_max) = (program.parts(), options.memory_bytes_max);
     let setup = Setup { parts, admission, notes: options.trace.is_some(), memory_bytes_max };
     let code = compile(&setup)?;
@@ -106,21 +106,17 @@ pub(crate) fn run(
     if let Some(tracer) = &mut machine.tracer {
         tracer.finish();
     }
+    machine.memory.give_back(parts, buffers);
     ended?;
     let lane_instructions = machine.polled + u64::from(POLL_INSTRUCTIONS - machine.left);
     let findings = machine.checker.map_or_else(Vec::new, |checker| checker.finish(&code));
-    Ok(Outcome {
-        buffers: machine.memory.into_buffers(parts),
-        findings,
-        lane_instructions,
-        grid: admission.grid,
-    })
+    Ok(Report { findings, lane_instructions, grid: admission.grid })
 }
 
 impl Machine<'_> {
     fn dispatch<const WATCH: bool>(&mut self, budget: &mut Budget) -> Result<(), RunError> {
         // A launch has at most 2^32 - 1 lanes, so its workgroups count in 32 bits.
-        let groups = self.grid.iter().product::<u32>();
+        let groups = if self.grid.contains(&0) { 0 } else { self.grid.iter().product::<u32>() };
         let mut registers = budget.filled(self.code.slots as usize + self.code.constants.len())?;
         registers[self.code.slots as usize..].copy_from_slice(&self.code.constants);
         if self.code.synchronises_grid {

@@ -80,11 +80,12 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Takes the contents of bound buffers, lays out tables, and makes workgroup memory of zeros.
+    /// Takes the contents of bound buffers, lays out tables, and makes workgroup memory of zeros. Where it fails, the
+    /// buffers keep their contents.
     pub(crate) fn new(
         parts: &ProgramParts,
         admission: &Admission,
-        buffers: Vec<Vec<u8>>,
+        buffers: &mut [Vec<u8>],
         budget: &mut Budget,
     ) -> Result<Memory, RunError> {
         let mut regions = Vec::with_capacity(parts.buffers.len());
@@ -105,15 +106,16 @@ impl Memory {
             regions.push(Region { bytes, ty: buffer.ty, len: *len, storage });
         }
         for (id, contents) in bound_buffers(parts).into_iter().zip(buffers) {
-            regions[id.index()].bytes = contents;
+            regions[id.index()].bytes = std::mem::take(contents);
         }
         Ok(Memory { regions })
     }
 
     /// Gives the contents of bound buffers back.
-    pub(crate) fn into_buffers(mut self, parts: &ProgramParts) -> Vec<Vec<u8>> {
-        let bound = bound_buffers(parts);
-        bound.into_iter().map(|id| std::mem::take(&mut self.regions[id.index()].bytes)).collect()
+    pub(crate) fn give_back(mut self, parts: &ProgramParts, buffers: &mut [Vec<u8>]) {
+        for (id, contents) in bound_buffers(parts).into_iter().zip(buffers) {
+            *contents = std::mem::take(&mut self.regions[id.index()].bytes);
+        }
     }
 
     /// Sets the workgroup memory back to zeros.

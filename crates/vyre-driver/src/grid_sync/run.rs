@@ -11,7 +11,7 @@ use crate::types::{OutputBuffers, ResidentReadRange, Resource, unsupported};
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 use vyre_foundation::ir::Program;
-use vyre_foundation::launch;
+use vyre_foundation::{launch, opt};
 
 /// Runs a program by the best way that the backend has for its grid barriers.
 pub fn dispatch(
@@ -196,7 +196,8 @@ fn plan_for(admission: &Admission) -> Result<Arc<Plan>, BackendError> {
     PLANS.get_or_compile(key, || {
         let _span = tracing::trace_span!("split", program = program.name()).entered();
         let mut parts = program.parts().clone();
-        // INLINE
+        let inline = opt::Pass::from_name("inline").expect("the optimiser inlines");
+        (inline.run)(&mut parts);
         split(&parts).map_err(|error| BackendError::InvalidProgram { fix: error.to_string() })
     })
 }
