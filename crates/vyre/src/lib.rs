@@ -1,1 +1,33 @@
-//! (Being written.)
+//! vyre: one kernel, the same bytes on every device.
+//!
+//! This crate is the front door. [`host`] runs a kernel from Rust in five lines, [`ir`] has the program form and the
+//! builder, [`spec`] the inputs that command lines and test files write, [`filetest`] the tests that `.vyre` files are.
+//!
+//! ```
+//! use vyre::host::Kernel;
+//!
+//! let kernel = Kernel::parse(include_str!("../../../examples/saxpy.vyre"))?;
+//! let y = kernel.launch().input("a", &[2.0f32]).input("x", &[1.0f32, 2.0]).input("y", &[10.0f32, 10.0]).run()?;
+//! assert_eq!(y.get::<f32>("y")?, [12.0, 14.0]);
+//! # Ok::<(), vyre::host::Error>(())
+//! ```
+
+pub mod filetest;
+pub mod host;
+pub mod spec;
+
+pub use vyre_foundation::ir::Program;
+pub use vyre_foundation::{diagnostic, ir, launch, limits, opt, text, validate, wire};
+pub use vyre_reference as reference;
+
+use vyre_foundation::diagnostic::Rule;
+
+/// What every diagnostic code stands for: the parser's, the validator's and that of directives.
+///
+/// ```
+/// let rule = vyre::rules().find(|rule| rule.code == "V031").unwrap();
+/// assert!(!rule.wrong.is_empty() && !rule.right.is_empty());
+/// ```
+pub fn rules() -> impl Iterator<Item = &'static Rule> {
+    text::RULES.iter().chain(validate::RULES).chain([&spec::RULE])
+}

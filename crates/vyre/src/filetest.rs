@@ -1,0 +1,275 @@
+//! Runs a program file as the test it is.
+//!
+//! Each `//@ run` directive runs on the reference under every schedule of [`SCHEDULES`], once with the checks on: the
+//! outputs must be the expected bytes each time and no lanes may race. `//~ error[CODE]` expectations must be the
+//! findings of parser and validator, all of them and on their lines. A file without either must be a valid program.
+//! Not here: finding files and printing results. The command and the test kit do that.
+
+use crate::host::{Error, ErrorKind, Kernel, Output, word};
+use crate::spec::{Directives, Expect, ExpectedError, Run, Spec, directives};
+use std::path::Path;
+use std::time::Duration;
+use vyre_foundation::diagnostic::{Diagnostic, Place};
+use vyre_foundation::ir::{Buffer, Literal};
+use vyre_foundation::text::{self, SourceMap};
+use vyre_foundation::validate::{ValidProgram, validate};
+use vyre_reference::{FindingKind, Schedule};
+
+/// The schedules that a race-free program gives the same bytes under.
+pub const SCHEDULES: [Schedule; 3] = [Schedule::Forward, Schedule::Reverse, Schedule::Shuffle(1)];
+
+/// How long a run of a file test may take.
+pub const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// One thing a file says about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// The line it stands on.
+    pub line: u32,
+    /// What is tested: `run`, `errors` or `check`.
+    pub what: &'static str,
+    /// How it went.
+    pub result: CaseResult,
+}
+
+/// How a case went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CaseResult {
+    /// As the file says.
+    Passed,
+    /// Otherwise, and how.
+    Failed(String),
+}
+
+impl Case {
+    fn new(line: u32, what: &'static str, result: Result<(), String>) -> Case {
+        let result = match result {
+            Ok(()) => CaseResult::Passed,
+            Err(message) => CaseResult::Failed(message),
+        };
+        Case { line, what, result }
+    }
+
+    /// Whether it went as the file says.
+    pub fn passed(&self) -> bool {
+        self.result == CaseResult::Passed
+    }
+}
+
+/// Tests a file. `name` is shown in messages, and files in SPECs are found from `folder`.
+///
+/// ```
+/// let source = "//@ run => y=[1]\nprogram @one workgroup(1, 1, 1) {\n  buffer @y : read_write u32[1] binding 0 output\n\n  store.u32 @y[0], 1\n}\n";
+/// let cases = vyre::filetest::test("one.vyre", source, ".".as_ref());
+/// assert!(cases.len() == 1 && cases[0].passed(), "{cases:?}");
+/// ```
+pub fn test(name: &str, source: &str, folder: &Path) -> Vec<Case> {
+    let file = File { name, source, folder };
+    let found = match directives(source) {
+        Ok(found) => found,
+        Err(wrong) => return wrong.iter().map(|finding| file.unreadable(finding)).collect(),
+    };
+    if !found.errors.is_empty() {
+        return vec![file.errors(&found)];
+    }
+    match file.program() {
+        Err(message) => vec![Case::new(1, "check", Err(message))],
+        Ok(_) if found.runs.is_empty() => vec![Case::new(1, "check", Ok(()))],
+        Ok((program, map)) => {
+            let kernel = Kernel::from_valid(program);
+            found.runs.iter().map(|run| Case::new(run.line, "run", file.run(&kernel, &map, run))).collect()
+        }
+    }
+}
+
+struct File<'f> {
+    name: &'f str,
+    source: &'f str,
+    folder: &'f Path,
+}
+
+impl File<'_> {
+    fn render(&self, finding: &Diagnostic, map: &SourceMap) -> String {
+        text::render(finding, self.name, self.source, map)
+    }
+
+    fn unreadable(&self, finding: &Diagnostic) -> Case {
+        Case::new(
+            line_of(finding, &SourceMap::default()),
+            "directive",
+            Err(self.render(finding, &SourceMap::default())),
+        )
+    }
+
+    fn program(&self) -> Result<(ValidProgram, SourceMap), String> {
+        let join = |findings: Vec<Diagnostic>, map: &SourceMap| {
+            let all: Vec<String> = findings.iter().map(|finding| self.render(finding, map)).collect();
+            all.join("\n")
+        };
+        let parsed = text::parse(self.source).map_err(|findings| join(findings, &SourceMap::default()))?;
+        let program = validate(&parsed.program).map_err(|findings| join(findings, &parsed.map))?;
+        Ok((program, parsed.map))
+    }
+
+    /// Whether the findings are exactly the expected ones.
+    fn errors(&self, expected: &Directives) -> Case {
+        let (findings, map) = match text::parse(self.source) {
+            Err(findings) => (findings, SourceMap::default()),
+            Ok(parsed) => (validate(&parsed.program).err().unwrap_or_default(), parsed.map),
+        };
+        let mut missing = expected.errors.clone();
+        let mut complaints = Vec::new();
+        for finding in &findings {
+            let this = ExpectedError { line: line_of(finding, &map), code: finding.code.to_owned() };
+            match missing.iter().position(|error| *error == this) {
+                Some(at) => drop(missing.swap_remove(at)),
+                None => complaints.push(format!("not expected: {}", self.render(finding, &map))),
+            }
+        }
+        missing.sort();
+        for ExpectedError { line, code } in &missing {
+            complaints.push(format!("{}:{line}: error[{code}] is expected, and not found", self.name));
+        }
+        if !expected.runs.is_empty() {
+            complaints.push("a file that expects errors has `//@ run` directives, which cannot run".into());
+        }
+        let result = if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) };
+        Case::new(expected.errors[0].line, "errors", result)
+    }
+
+    fn run(&self, kernel: &Kernel, map: &SourceMap, run: &Run) -> Result<(), String> {
+        for (at, schedule) in SCHEDULES.into_iter().enumerate() {
+            let result = launch(kernel, run, self.folder, schedule, at == 0);
+            self.judge(kernel, map, run, result).map_err(|message| match schedule {
+                Schedule::Forward => message,
+                other => format!("under schedule {other:?}: {message}"),
+            })?;
+            if run.expect == Expect::Race {
+                // Whatever bytes a racy program gives under another schedule, they are not promised.
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn judge(
+        &self,
+        kernel: &Kernel,
+        map: &SourceMap,
+        run: &Run,
+        result: Result<Output, Error>,
+    ) -> Result<(), String> {
+        let output = match (&run.expect, result) {
+            (Expect::Trap(expected), Err(Error { kind: ErrorKind::Trap { code, .. }, .. })) => {
+                return match code == *expected {
+                    true => Ok(()),
+                    false => Err(format!("trap {expected} is expected, and the run ended with trap {code}")),
+                };
+            }
+            (_, Err(error)) => return Err(describe(&error, self.name, self.source, map)),
+            (_, Ok(output)) => output,
+        };
+        let race = output.findings().iter().find(|finding| finding.kind == FindingKind::Race);
+        match (&run.expect, race) {
+            (Expect::Trap(code), _) => Err(format!("trap {code} is expected, and the run ended without one")),
+            (Expect::Race, Some(_)) => Ok(()),
+            (Expect::Race, None) => Err("a race is expected, and none is found".into()),
+            (_, Some(race)) => Err(race.to_string()),
+            (Expect::Success, None) => Ok(()),
+            (Expect::Buffers(expected), None) => {
+                expected.iter().try_for_each(|(name, spec)| self.compare(kernel, &output, name, spec))
+            }
+        }
+    }
+
+    fn compare(&self, kernel: &Kernel, output: &Output, name: &str, spec: &Spec) -> Result<(), String> {
+        let actual = output.bytes(name).map_err(|error| error.to_string())?;
+        let parts = kernel.program().parts();
+        let buffer = parts.buffers.iter().find(|buffer| *buffer.name == *name).expect("it has bytes");
+        let expected = spec.bytes_for(buffer, self.folder).map_err(|error| error.to_string())?;
+        match difference(buffer, &expected, actual) {
+            None => Ok(()),
+            Some(difference) => Err(difference),
+        }
+    }
+}
+
+/// The run that a directive describes.
+pub fn launch(
+    kernel: &Kernel,
+    run: &Run,
+    folder: &Path,
+    schedule: Schedule,
+    check: bool,
+) -> Result<Output, Error> {
+    let parts = kernel.program().parts();
+    let mut launch = kernel.launch().schedule(schedule).check(check).timeout(TIMEOUT);
+    for (name, spec) in &run.inputs {
+        // A name that no buffer has is reported by the launch.
+        let bytes = match parts.buffers.iter().find(|buffer| *buffer.name == **name) {
+            Some(buffer) => spec.bytes_for(buffer, folder)?,
+            None => Vec::new(),
+        };
+        launch = launch.bytes(name, bytes);
+    }
+    for (name, count) in &run.sizes {
+        launch = launch.size(name, *count);
+    }
+    if let Some(grid) = run.grid {
+        launch = launch.grid(grid);
+    }
+    launch.run()
+}
+
+/// How a buffer's bytes differ from what is expected, if they do.
+pub fn difference(buffer: &Buffer, expected: &[u8], actual: &[u8]) -> Option<String> {
+    if expected == actual {
+        return None;
+    }
+    let size = buffer.ty.bytes();
+    let (name, ty) = (&buffer.name, buffer.ty);
+    if expected.len() != actual.len() {
+        let (expected, actual) = (expected.len() / size, actual.len() / size);
+        return Some(format!("`@{name}` has {actual} elements, and {expected} are expected"));
+    }
+    let pairs = expected.chunks(size).zip(actual.chunks(size));
+    let wrong: Vec<usize> = pairs.enumerate().filter(|(_, (e, a))| e != a).map(|(at, _)| at).collect();
+    let show = |bytes: &[u8], at: usize| {
+        text::print_literal(Literal::from_bits(ty, word(&bytes[at * size..(at + 1) * size])))
+    };
+    let mut lines = format!("`@{name}` has {} wrong elements of {}", wrong.len(), actual.len() / size);
+    for at in wrong.iter().copied().take(4) {
+        lines.push_str(&format!(
+            "\n  {name}[{at}] = {}, and {} is expected",
+            show(actual, at),
+            show(expected, at)
+        ));
+    }
+    Some(lines)
+}
+
+/// An error of a run, with the source line where it has one.
+pub fn describe(error: &Error, name: &str, source: &str, map: &SourceMap) -> String {
+    match &error.kind {
+        ErrorKind::Trap { code, place, lane: [x, y, z] } => {
+            let message = format!("trap {code}, by lane ({x}, {y}, {z})");
+            let finding = Diagnostic { code: "trap", place: *place, message, fix: error.fix.clone() };
+            text::render(&finding, name, source, map)
+        }
+        ErrorKind::Program
+        | ErrorKind::Launch
+        | ErrorKind::Timeout
+        | ErrorKind::Memory
+        | ErrorKind::Internal => error.to_string(),
+    }
+}
+
+/// The line that a finding stands on.
+fn line_of(finding: &Diagnostic, map: &SourceMap) -> u32 {
+    match finding.place {
+        Place::Source(span) => span.line,
+        place @ (Place::Program | Place::Buffer(_) | Place::Function(_) | Place::Line { .. }) => {
+            map.span(place).map_or(1, |span| span.line)
+        }
+    }
+}

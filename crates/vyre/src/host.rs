@@ -1,0 +1,422 @@
+//! Runs kernels from Rust: slices in, vectors out, by buffer name.
+//!
+//! A [`Kernel`] is a valid program. [`Kernel::launch`] collects what a run needs, checking names, types and sizes as they
+//! come; [`Launch::run`] reports the first mistake or the result. Which backend runs it is a matter of its id; the
+//! reference interpreter is always there.
+//!
+//! Not here: streams, resident buffers and timing of devices. A driver has those.
+
+use crate::spec::{SpecError, bytes_of};
+use std::time::{Duration, Instant};
+use vyre_foundation::diagnostic::{Diagnostic, Place};
+use vyre_foundation::ir::builder::Element;
+use vyre_foundation::ir::{Buffer, BufferId, Program, ProgramParts};
+use vyre_foundation::launch::bound_buffers;
+use vyre_foundation::text;
+use vyre_foundation::validate::{ValidProgram, validate};
+use vyre_reference::{Finding, Options, Outcome, RunError, Schedule, Trace};
+
+/// A backend that [`Launch::backend`] can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Backend {
+    /// Its id.
+    pub id: &'static str,
+    /// What it is.
+    pub description: &'static str,
+}
+
+/// The backends of this build.
+pub const BACKENDS: &[Backend] = &[Backend {
+    id: "reference",
+    description: "the interpreter that defines every result; slow, checks races, traces lanes",
+}];
+
+/// What kind of thing went wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The program is not valid.
+    Program,
+    /// The launch is wrong: a name, a type, a size, the grid or the backend's id.
+    Launch,
+    /// A lane trapped.
+    Trap {
+        /// The code.
+        code: u32,
+        /// The line, of those that trapped the first in the program.
+        place: Place,
+        /// A lane that trapped there.
+        lane: [u32; 3],
+    },
+    /// The run took longer than it may.
+    Timeout,
+    /// The run needs more memory than it may have.
+    Memory,
+    /// A defect of the backend.
+    Internal,
+}
+
+/// Why a kernel has no result, with what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}\n  Fix: {fix}")]
+pub struct Error {
+    /// What kind of thing it is.
+    pub kind: ErrorKind,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub fix: String,
+}
+
+impl Error {
+    fn launch(message: impl Into<String>, fix: impl Into<String>) -> Error {
+        Error { kind: ErrorKind::Launch, message: message.into(), fix: fix.into() }
+    }
+
+    /// All findings in one text: the first fix becomes the error's.
+    fn program(findings: &[Diagnostic], render: impl Fn(&Diagnostic) -> String) -> Error {
+        let all: Vec<String> = findings.iter().map(render).collect();
+        let all = all.join("\n");
+        let (message, fix) = all.trim_end().rsplit_once("\n  Fix: ").unwrap_or((&all, "correct the program"));
+        Error { kind: ErrorKind::Program, message: message.into(), fix: fix.into() }
+    }
+}
+
+impl From<SpecError> for Error {
+    fn from(error: SpecError) -> Error {
+        Error::launch(error.message, error.fix)
+    }
+}
+
+impl From<RunError> for Error {
+    fn from(error: RunError) -> Error {
+        let kind = match &error {
+            RunError::Launch(_) => ErrorKind::Launch,
+            RunError::Trap { code, location, lane } => {
+                ErrorKind::Trap { code: *code, place: location.line, lane: *lane }
+            }
+            RunError::Stopped => ErrorKind::Timeout,
+            RunError::Memory { .. } => ErrorKind::Memory,
+            RunError::Diverged { .. } => ErrorKind::Internal,
+        };
+        let text = error.to_string();
+        let (message, fix) = text.split_once("\n  Fix: ").unwrap_or((&text, "report this as a defect"));
+        Error { kind, message: message.into(), fix: fix.into() }
+    }
+}
+
+/// A valid program, ready to run.
+///
+/// ```
+/// use vyre::{Program, host::Kernel, ir::Axis};
+///
+/// let program = Program::build("double", [64, 1, 1], |k| {
+///     let y = k.read_write::<u32>("y", 0).output();
+///     let i = k.global_id(Axis::X);
+///     y.put(i, y.at(i) * 2);
+/// })?;
+/// let output = Kernel::new(&program)?.launch().input("y", &[1u32, 2, 3]).run()?;
+/// assert_eq!(output.get::<u32>("y")?, [2, 4, 6]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    program: ValidProgram,
+}
+
+impl Kernel {
+    /// Validates a program.
+    pub fn new(program: &Program) -> Result<Kernel, Error> {
+        match validate(program) {
+            Ok(program) => Ok(Kernel { program }),
+            Err(findings) => {
+                let (source, map) = text::print_with_map(program);
+                let name = program.name();
+                Err(Error::program(&findings, |finding| text::render(finding, name, &source, &map)))
+            }
+        }
+    }
+
+    /// Reads and validates a program in text.
+    pub fn parse(source: &str) -> Result<Kernel, Error> {
+        let render =
+            |finding: &Diagnostic, map: &text::SourceMap| text::render(finding, "kernel", source, map);
+        let parsed = text::parse(source).map_err(|findings| {
+            Error::program(&findings, |finding| render(finding, &text::SourceMap::default()))
+        })?;
+        let program = validate(&parsed.program)
+            .map_err(|findings| Error::program(&findings, |finding| render(finding, &parsed.map)))?;
+        Ok(Kernel { program })
+    }
+
+    /// A kernel of a program that is already validated.
+    pub fn from_valid(program: ValidProgram) -> Kernel {
+        Kernel { program }
+    }
+
+    /// The program.
+    pub fn program(&self) -> &ValidProgram {
+        &self.program
+    }
+
+    /// A run to be described.
+    pub fn launch(&self) -> Launch<'_> {
+        let bound = bound_buffers(self.program.parts());
+        Launch {
+            kernel: self,
+            contents: vec![None; bound.len()],
+            bound,
+            grid: None,
+            backend: "reference",
+            options: Options::default(),
+            timeout: None,
+            error: None,
+        }
+    }
+}
+
+/// A run being described.
+pub struct Launch<'k> {
+    kernel: &'k Kernel,
+    /// The bound buffers in binding order, and what they start with.
+    bound: Vec<BufferId>,
+    contents: Vec<Option<Vec<u8>>>,
+    grid: Option<[u32; 3]>,
+    backend: &'static str,
+    options: Options<'k>,
+    timeout: Option<Duration>,
+    /// The first mistake; [`Launch::run`] returns it.
+    error: Option<Error>,
+}
+
+impl<'k> Launch<'k> {
+    /// Gives a buffer its contents. The element type must be the buffer's.
+    pub fn input<T: Element>(self, name: &str, elements: &[T]) -> Launch<'k> {
+        let ty = self.find(name).ok().map(|at| self.buffer(at).ty);
+        if ty.is_some_and(|ty| ty != T::TYPE) {
+            let (ty, given) = (ty.unwrap_or(T::TYPE), T::TYPE);
+            return self.fail(Error::launch(
+                format!("`@{name}` has elements of type {ty}, and {given} are given"),
+                format!("pass a slice of {ty}"),
+            ));
+        }
+        let size = T::TYPE.bytes();
+        let mut bytes = Vec::with_capacity(elements.len() * size);
+        for element in elements {
+            bytes.extend_from_slice(&element.bits().to_le_bytes()[..size]);
+        }
+        self.bytes(name, bytes)
+    }
+
+    /// Gives a buffer its contents as raw little-endian bytes.
+    pub fn bytes(mut self, name: &str, bytes: Vec<u8>) -> Launch<'k> {
+        match self.find(name) {
+            Ok(at) if self.contents[at].is_some() => self.fail(Error::launch(
+                format!("`@{name}` is given twice"),
+                "give each buffer its contents or its size, once",
+            )),
+            Ok(at) => {
+                self.contents[at] = Some(bytes);
+                self
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// Gives a buffer `count` elements, all zero.
+    pub fn size(self, name: &str, count: u64) -> Launch<'k> {
+        let sized = self.find(name).and_then(|at| Ok(bytes_of(count, self.buffer(at).ty)?));
+        match sized {
+            Ok(bytes) => self.bytes(name, vec![0; bytes]),
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// Sets the workgroups along x, y and z. Without it the grid is
+    /// [derived](vyre_foundation::launch::default_grid).
+    pub fn grid(mut self, grid: [u32; 3]) -> Launch<'k> {
+        self.grid = Some(grid);
+        self
+    }
+
+    /// Chooses the backend by its id, one of [`BACKENDS`].
+    pub fn backend(mut self, id: &str) -> Launch<'k> {
+        match BACKENDS.iter().find(|backend| backend.id == id) {
+            Some(backend) => {
+                self.backend = backend.id;
+                self
+            }
+            None => {
+                let known: Vec<&str> = BACKENDS.iter().map(|backend| backend.id).collect();
+                self.fail(Error::launch(
+                    format!("there is no backend `{}`", id.escape_debug()),
+                    format!("choose one of: {}", known.join(", ")),
+                ))
+            }
+        }
+    }
+
+    /// Ends the run with an error after this time.
+    pub fn timeout(mut self, timeout: Duration) -> Launch<'k> {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// Looks for races, out-of-bounds accesses and reads of unwritten workgroup memory.
+    pub fn check(mut self, check: bool) -> Launch<'k> {
+        self.options.check = check;
+        self
+    }
+
+    /// Sets the order in which lanes and workgroups run.
+    pub fn schedule(mut self, schedule: Schedule) -> Launch<'k> {
+        self.options.schedule = schedule;
+        self
+    }
+
+    /// Watches one lane.
+    pub fn trace(mut self, trace: Trace<'k>) -> Launch<'k> {
+        self.options.trace = Some(trace);
+        self
+    }
+
+    /// Asks now and then whether to stop; a `true` ends the run with an error.
+    pub fn stop_when(mut self, stop: &'k dyn Fn() -> bool) -> Launch<'k> {
+        self.options.stop = Some(stop);
+        self
+    }
+
+    /// Runs the kernel.
+    pub fn run(mut self) -> Result<Output, Error> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        let buffers = self.contents()?;
+        let started = Instant::now();
+        let asked = self.options.stop;
+        let timeout = self.timeout;
+        let stop = move || {
+            asked.is_some_and(|stop| stop()) || timeout.is_some_and(|timeout| started.elapsed() > timeout)
+        };
+        let options = Options { stop: Some(&stop), ..self.options };
+        let launch = vyre_reference::Launch { grid: self.grid, buffers };
+        let outcome = vyre_reference::run(&self.kernel.program, launch, &options)?;
+        Ok(Output { kernel: self.kernel.clone(), bound: self.bound, outcome, wall: started.elapsed() })
+    }
+
+    /// What every bound buffer starts with.
+    fn contents(&mut self) -> Result<Vec<Vec<u8>>, Error> {
+        let given = std::mem::take(&mut self.contents);
+        let mut contents = Vec::with_capacity(given.len());
+        for (at, given) in given.into_iter().enumerate() {
+            let buffer = self.buffer(at);
+            let name = &buffer.name;
+            contents.push(match (given, buffer.len) {
+                (Some(bytes), _) => bytes,
+                (None, Some(len)) if buffer.is_writable() => vec![0; bytes_of(u64::from(len), buffer.ty)?],
+                (None, _) if buffer.is_writable() => {
+                    return Err(Error::launch(
+                        format!("nothing says how many elements `@{name}` has"),
+                        format!("give its size or its contents, elements of type {}", buffer.ty),
+                    ));
+                }
+                (None, _) => {
+                    return Err(Error::launch(
+                        format!("`@{name}` has no input"),
+                        format!("give its contents, elements of type {}", buffer.ty),
+                    ));
+                }
+            });
+        }
+        Ok(contents)
+    }
+
+    fn buffer(&self, at: usize) -> &'k Buffer {
+        self.kernel.program.parts().buffer(self.bound[at])
+    }
+
+    fn find(&self, name: &str) -> Result<usize, Error> {
+        find(self.kernel.program.parts(), &self.bound, name)
+    }
+
+    fn fail(mut self, error: Error) -> Launch<'k> {
+        self.error.get_or_insert(error);
+        self
+    }
+}
+
+fn find(parts: &ProgramParts, bound: &[BufferId], name: &str) -> Result<usize, Error> {
+    if let Some(at) = bound.iter().position(|id| *parts.buffer(*id).name == *name) {
+        return Ok(at);
+    }
+    let names: Vec<String> = bound.iter().map(|id| format!("@{}", parts.buffer(*id).name)).collect();
+    let fix = match names.is_empty() {
+        true => "leave it out: the program binds no buffers".to_owned(),
+        false => format!("name one of the buffers it binds: {}", names.join(", ")),
+    };
+    Err(Error::launch(format!("`@{}` binds no buffer `{}`", parts.name, name.escape_debug()), fix))
+}
+
+/// What a run gives.
+#[derive(Clone, Debug)]
+pub struct Output {
+    kernel: Kernel,
+    bound: Vec<BufferId>,
+    outcome: Outcome,
+    wall: Duration,
+}
+
+impl Output {
+    /// The elements of a buffer after the run. The element type must be the buffer's.
+    pub fn get<T: Element>(&self, name: &str) -> Result<Vec<T>, Error> {
+        let bytes = self.bytes(name)?;
+        let parts = self.kernel.program.parts();
+        let ty = parts.buffer(self.bound[find(parts, &self.bound, name)?]).ty;
+        if ty != T::TYPE {
+            return Err(Error::launch(
+                format!("`@{name}` has elements of type {ty}, and {} are asked for", T::TYPE),
+                format!("ask for a vector of {ty}"),
+            ));
+        }
+        Ok(bytes.chunks_exact(ty.bytes()).map(|element| T::from_bits(word(element))).collect())
+    }
+
+    /// The raw little-endian bytes of a buffer after the run.
+    pub fn bytes(&self, name: &str) -> Result<&[u8], Error> {
+        let at = find(self.kernel.program.parts(), &self.bound, name)?;
+        Ok(&self.outcome.buffers[at])
+    }
+
+    /// The outputs in binding order: their declarations and bytes.
+    pub fn outputs(&self) -> impl Iterator<Item = (&Buffer, &[u8])> {
+        let parts = self.kernel.program.parts();
+        let all = self.bound.iter().map(|id| parts.buffer(*id)).zip(&self.outcome.buffers);
+        all.filter(|(buffer, _)| buffer.is_output()).map(|(buffer, bytes)| (buffer, bytes.as_slice()))
+    }
+
+    /// The grid that ran.
+    pub fn grid(&self) -> [u32; 3] {
+        self.outcome.grid
+    }
+
+    /// How many lines the lanes ran, all together.
+    pub fn lane_instructions(&self) -> u64 {
+        self.outcome.lane_instructions
+    }
+
+    /// What [`Launch::check`] found.
+    pub fn findings(&self) -> &[Finding] {
+        &self.outcome.findings
+    }
+
+    /// Wall time of the run.
+    pub fn wall(&self) -> Duration {
+        self.wall
+    }
+}
+
+/// Up to eight little-endian bytes as a word.
+pub(crate) fn word(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(word)
+}

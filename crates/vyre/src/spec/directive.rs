@@ -1,0 +1,284 @@
+//! `//@ run` directives and `//~ error` expectations: what makes a program file a test.
+//!
+//! ```text
+//! //@ run NAME=SPEC... [size NAME=COUNT]... [grid=(X,Y,Z)] => NAME=SPEC...
+//! //@ run NAME=SPEC... => trap CODE
+//! //@ run NAME=SPEC... => race
+//! //@ run NAME=SPEC...
+//! //@+ ... continues the directive on the line above
+//!
+//!   store.f32 @y[%i], %u   //~ error[V014]
+//!   //~^ error[V020] error[V021]      (each `^` points one line up)
+//! ```
+//! A `run` without `=>` only has to succeed. `size` gives the elements of a buffer that has no input; it starts at zero.
+
+use super::scan::{Scanner, grid, number, shorten};
+use super::{Spec, SpecError};
+use vyre_foundation::diagnostic::{Diagnostic, Place, Rule, Span};
+
+/// What the code of a directive's error stands for.
+pub const RULE: Rule = Rule {
+    code: "D001",
+    title: "a directive cannot be read",
+    text: "A line that starts with `//@` is a directive: `//@ run NAME=SPEC... [size NAME=COUNT]... [grid=(X,Y,Z)] => \
+        NAME=SPEC...`, where `trap CODE` or `race` may stand behind the arrow, and `//@+` continues the line above. \
+        `//~ error[CODE]` names a finding that its line must have; each `^` behind the `~` points one line up.",
+    wrong: "//@ run y=1\nprogram @one workgroup(1, 1, 1) {\n  buffer @y : read_write u32[] binding 0 output\n}\n",
+    right: "//@ run y=[1]\nprogram @one workgroup(1, 1, 1) {\n  buffer @y : read_write u32[] binding 0 output\n}\n",
+};
+
+/// What a run must give.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// Nothing but success.
+    Success,
+    /// These buffers' contents.
+    Buffers(Vec<(String, Spec)>),
+    /// A trap with this code.
+    Trap(u32),
+    /// A data race.
+    Race,
+}
+
+/// A `//@ run` directive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The line it starts on.
+    pub line: u32,
+    /// Buffers with their contents.
+    pub inputs: Vec<(String, Spec)>,
+    /// Buffers that start at zero, with their elements.
+    pub sizes: Vec<(String, u64)>,
+    /// The grid, if it says one.
+    pub grid: Option<[u32; 3]>,
+    /// What it must give.
+    pub expect: Expect,
+}
+
+/// A `//~ error[CODE]`: a finding that must stand on a line.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ExpectedError {
+    /// The line that is wrong.
+    pub line: u32,
+    /// The finding's code.
+    pub code: String,
+}
+
+/// All directives of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Directives {
+    /// The `//@ run` directives in order.
+    pub runs: Vec<Run>,
+    /// The `//~ error[...]` expectations in order.
+    pub errors: Vec<ExpectedError>,
+}
+
+/// The directives of a source, or all that is wrong with them (code `D001`).
+pub fn directives(source: &str) -> Result<Directives, Vec<Diagnostic>> {
+    let mut found = Directives::default();
+    let mut wrong = Vec::new();
+    let mut pending: Option<Pending> = None;
+    for (number, text) in (1..).zip(source.lines()) {
+        let trimmed = text.trim_start();
+        let column = (text.len() - trimmed.len()) as u32 + 1;
+        if let Some(more) = trimmed.strip_prefix("//@+") {
+            match &mut pending {
+                Some(pending) => pending.push(more),
+                None => wrong.push(diagnostic(
+                    number,
+                    column,
+                    4,
+                    SpecError::new(
+                        "`//@+` continues no directive",
+                        "put it right below a line that starts with `//@`",
+                    ),
+                )),
+            }
+            continue;
+        }
+        flush(&mut pending, &mut found, &mut wrong);
+        if let Some(directive) = trimmed.strip_prefix("//@") {
+            pending = Some(Pending { line: number, column: column + 3, text: directive.to_owned() });
+        } else if let Some(at) = text.find("//~") {
+            let span = (number, at as u32 + 1);
+            match expected_errors(number, &text[at + 3..]) {
+                Ok(errors) => found.errors.extend(errors),
+                Err(error) => wrong.push(diagnostic(span.0, span.1, 3, error)),
+            }
+        }
+    }
+    flush(&mut pending, &mut found, &mut wrong);
+    if wrong.is_empty() { Ok(found) } else { Err(wrong) }
+}
+
+/// A directive whose last line may not have come yet.
+struct Pending {
+    line: u32,
+    column: u32,
+    text: String,
+}
+
+impl Pending {
+    fn push(&mut self, more: &str) {
+        self.text.push(' ');
+        self.text.push_str(more);
+    }
+}
+
+fn flush(pending: &mut Option<Pending>, found: &mut Directives, wrong: &mut Vec<Diagnostic>) {
+    let Some(Pending { line, column, text }) = pending.take() else { return };
+    let mut scanner = Scanner::new(&text);
+    match run(&mut scanner, line) {
+        Ok(run) => found.runs.push(run),
+        Err(error) => wrong.push(diagnostic(line, column + scanner.at as u32, 1, error)),
+    }
+}
+
+fn diagnostic(line: u32, column: u32, columns: u32, error: SpecError) -> Diagnostic {
+    let place = Place::Source(Span { line, column, columns });
+    Diagnostic { code: RULE.code, place, message: error.message, fix: error.fix }
+}
+
+fn run(scanner: &mut Scanner<'_>, line: u32) -> Result<Run, SpecError> {
+    if !scanner.eat_word("run") {
+        return Err(SpecError::new(
+            format!("`//@ {}` is not a directive", scanner.shown()),
+            "write `//@ run NAME=SPEC... => NAME=SPEC...`",
+        ));
+    }
+    let mut run = Run { line, inputs: Vec::new(), sizes: Vec::new(), grid: None, expect: Expect::Success };
+    while !scanner.is_empty() {
+        if scanner.eat("=>") {
+            scanner.skip_space();
+            run.expect = expect(scanner)?;
+            return Ok(run);
+        }
+        if scanner.rest().starts_with("size ") && scanner.eat_word("size") {
+            let name = binding(scanner)?;
+            let count = number("count", scanner.until_space())?;
+            run.sizes.push((name, count));
+        } else {
+            let name = binding(scanner)?;
+            if name == "grid" && scanner.eat("(") {
+                run.grid = Some(grid(scanner.until(')', "the grid")?)?);
+            } else {
+                run.inputs.push((name, Spec::scan(scanner)?));
+            }
+        }
+        scanner.skip_space();
+    }
+    Ok(run)
+}
+
+/// `NAME=`
+fn binding(scanner: &mut Scanner<'_>) -> Result<String, SpecError> {
+    let before = scanner.at;
+    let name = scanner.name();
+    if !name.is_empty() && scanner.eat("=") && !scanner.rest().starts_with('>') {
+        return Ok(name.to_owned());
+    }
+    scanner.at = before;
+    Err(SpecError::new(
+        format!("`{}` stands where `NAME=SPEC` is expected", scanner.shown()),
+        "write a buffer's name, `=` and its contents without a space between: `x=[1.0, 2.0]`",
+    ))
+}
+
+fn expect(scanner: &mut Scanner<'_>) -> Result<Expect, SpecError> {
+    let expect = if scanner.eat_word("trap") {
+        let code = scanner.until_space();
+        let wrong = || SpecError::new(format!("`{}` is not a trap code", shorten(code)), "write `=> trap 7`");
+        Expect::Trap(code.parse().map_err(|_| wrong())?)
+    } else if scanner.eat_word("race") {
+        Expect::Race
+    } else {
+        let mut buffers = Vec::new();
+        while !scanner.is_empty() {
+            buffers.push((binding(scanner)?, Spec::scan(scanner)?));
+            scanner.skip_space();
+        }
+        if buffers.is_empty() {
+            return Err(SpecError::new(
+                "nothing stands behind `=>`",
+                "write `NAME=SPEC`, `trap CODE` or `race` behind it, or leave it out",
+            ));
+        }
+        Expect::Buffers(buffers)
+    };
+    scanner.end()?;
+    Ok(expect)
+}
+
+/// What stands behind a `//~` on line `line`.
+fn expected_errors(line: u32, text: &str) -> Result<Vec<ExpectedError>, SpecError> {
+    let up = text.bytes().take_while(|byte| *byte == b'^').count() as u32;
+    let wrong = || {
+        SpecError::new(
+            format!("`//~{}` is not an expectation", shorten(text)),
+            "write `//~ error[V014]` on the line that is wrong, or `//~^ error[V014]` on the line below",
+        )
+    };
+    let line = line.checked_sub(up).filter(|line| *line > 0).ok_or_else(wrong)?;
+    let mut errors = Vec::new();
+    for word in text[up as usize..].split_whitespace() {
+        let code = word.strip_prefix("error[").and_then(|rest| rest.strip_suffix(']')).ok_or_else(wrong)?;
+        errors.push(ExpectedError { line, code: code.to_owned() });
+    }
+    if errors.is_empty() { Err(wrong()) } else { Ok(errors) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directives_are_read_in_full() {
+        let source = "//@ run a=[2.0] x=rand(seed=1, count=3) size y=3 grid=(1, 2,3) => y=[1, 2] z=hex\"00\"\n\
+            program @p workgroup(1, 1, 1) {\n  //@ run grid=[1]\n  //@+ => trap 7\n  bad //~ error[V001] error[V002]\n\
+            //~^^ error[P003]\n}\n//@ run => race\n";
+        let found = directives(source).unwrap();
+        let first = &found.runs[0];
+        assert_eq!(first.inputs[0], ("a".into(), Spec::List(vec!["2.0".into()])));
+        assert_eq!(first.inputs[1].1, Spec::Rand { seed: 1, count: Some(3) });
+        assert_eq!(first.sizes, [("y".into(), 3)]);
+        assert_eq!(first.grid, Some([1, 2, 3]));
+        let Expect::Buffers(buffers) = &first.expect else { panic!("{first:?}") };
+        assert_eq!(buffers[1], ("z".into(), Spec::Hex(vec![0])));
+        assert_eq!(found.runs[1].inputs[0].0, "grid", "a buffer may be called grid");
+        assert_eq!(found.runs[1].line, 3);
+        assert_eq!(found.runs[1].expect, Expect::Trap(7));
+        assert_eq!(found.runs[2].expect, Expect::Race);
+        let errors: Vec<_> = found.errors.iter().map(|error| (error.line, error.code.as_str())).collect();
+        assert_eq!(errors, [(5, "V001"), (5, "V002"), (4, "P003")]);
+    }
+
+    #[test]
+    fn the_rule_has_a_wrong_and_a_right_example() {
+        assert_eq!(directives(RULE.wrong).unwrap_err()[0].code, RULE.code);
+        assert_eq!(directives(RULE.right).unwrap().runs.len(), 1);
+    }
+
+    #[test]
+    fn wrong_directives_point_at_the_place() {
+        let cases = [
+            ("//@ rnu x=[1]", 5, "not a directive"),
+            ("//@ run x", 9, "NAME=SPEC"),
+            ("//@ run x=[1] => ", 18, "nothing stands behind"),
+            ("//@ run x=5 => y=[1]", 11, "not an input"),
+            ("//@ run size x=many", 20, "not a count"),
+            ("//@ run => trap seven", 22, "not a trap code"),
+            ("//@ run => race y=[1]", 17, "stands behind"),
+            ("//@ run grid=(1,2)", 19, "not a grid"),
+            ("//@ run grid=(1,2,4294967296)", 30, "not a grid"),
+            ("//@+ x=[1]", 1, "continues no directive"),
+            ("  //~ errors", 3, "not an expectation"),
+            ("//~^ error[V001]", 1, "not an expectation"),
+        ];
+        for (source, column, message) in cases {
+            let wrong = directives(source).expect_err(source);
+            assert!(wrong[0].message.contains(message), "{source}: {}", wrong[0]);
+            let Place::Source(span) = wrong[0].place else { panic!("{source}") };
+            assert_eq!((span.line, span.column), (1, column), "{source}");
+        }
+    }
+}
