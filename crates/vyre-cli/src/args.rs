@@ -1,0 +1,223 @@
+//! What can be asked of the command.
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+use clap_complete::Shell;
+use std::path::PathBuf;
+use std::time::Duration;
+use vyre::reference::Schedule;
+
+const EXAMPLES: &str = "\
+Examples:
+  vyre run examples/saxpy.vyre                 run a kernel on the inputs it names itself
+  vyre run k.vyre --in 'x=[1, 2, 3]' --size y=3
+  vyre test examples                           run every `//@ run` directive below a folder
+  vyre explain V031                            show a rule with a wrong and a right example
+
+Exit codes:
+  0  all is well
+  1  findings: errors in a program, failed tests, differences, races
+  2  wrong usage: arguments, inputs, sizes, names
+  3  a run failed: trap, timeout, out of memory
+  4  a file could not be read or written";
+
+/// One kernel, the same bytes on every device.
+#[derive(Parser)]
+#[command(name = "vyre", version, after_help = EXAMPLES, disable_help_subcommand = true)]
+pub(crate) struct Args {
+    /// Print one JSON object instead of text
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Check programs and report every finding
+    #[command(
+        after_help = "Examples:\n  vyre check kernel.vyre\n  vyre check src/kernels other.vyreb --json"
+    )]
+    Check(Files),
+    /// Bring programs into their canonical layout
+    #[command(
+        after_help = "Examples:\n  vyre fmt kernel.vyre\n  vyre fmt --check examples\n  vyre fmt - < in.vyre > out.vyre"
+    )]
+    Fmt(Fmt),
+    /// Run a kernel and show its outputs
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(Run),
+    /// Run the tests that program files are: `//@ run` and `//~ error` directives
+    #[command(after_help = "Examples:\n  vyre test examples\n  vyre test a.vyre b.vyre --json")]
+    Test(Files),
+    /// Optimise a program and print it
+    #[command(
+        after_help = "Examples:\n  vyre opt kernel.vyre\n  vyre opt kernel.vyre --passes fold,dce\n  vyre opt kernel.vyre --dump-passes steps\n  vyre opt kernel.vyre --ranges"
+    )]
+    Opt(Opt),
+    /// Convert between text and wire form
+    #[command(
+        after_help = "Examples:\n  vyre convert kernel.vyre kernel.vyreb\n  vyre convert kernel.vyreb -"
+    )]
+    Convert(Convert),
+    /// Explain a finding's code with a wrong and a right example
+    #[command(after_help = "Examples:\n  vyre explain V031\n  vyre explain          list every code")]
+    Explain(Explain),
+    /// Show the ops of the language
+    #[command(after_help = "Examples:\n  vyre ops\n  vyre ops fma\n  vyre ops --json")]
+    Ops(Ops),
+    /// Print a completion script for a shell
+    #[command(
+        after_help = "Examples:\n  vyre completions bash > ~/.local/share/bash-completion/completions/vyre"
+    )]
+    Completions(Completions),
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct Files {
+    /// Program files, folders to search for `.vyre` and `.vyreb` files, or `-` for standard input
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct Fmt {
+    /// Change nothing, and list the files that would change
+    #[arg(long)]
+    pub(crate) check: bool,
+    #[command(flatten)]
+    pub(crate) files: Files,
+}
+
+const RUN_EXAMPLES: &str = "\
+SPEC is one of:
+  [1, 2, 3]                    elements as literals of the buffer's type
+  [0; 1000]                    one element 1000 times
+  hex\"00ff\"                    raw little-endian bytes
+  @file.bin                    the raw little-endian bytes of a file
+  rand(seed=7, count=4096)     random elements, the same everywhere
+
+Without --in, the inputs are those of the file's first `//@ run` directive, if it has one; its expected
+outputs are then compared.
+
+Examples:
+  vyre run examples/saxpy.vyre
+  vyre run k.vyre --in 'a=[2.0]' --in 'x=rand(seed=1, count=4096)' --size y=4096
+  vyre run k.vyre --in x=@x.bin --size y=1024 --out y=y.bin
+  vyre run k.vyre --check-races
+  vyre run k.vyre --trace-lane 3,0,0";
+
+#[derive(ClapArgs)]
+pub(crate) struct Run {
+    /// The program: text or wire form, or `-` for standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// The backend that runs it
+    #[arg(long, value_name = "ID", default_value = "reference")]
+    pub(crate) backend: String,
+    /// Workgroups along x, y and z; derived from the first output if left out
+    #[arg(long, value_name = "X,Y,Z", value_parser = parse_counts)]
+    pub(crate) grid: Option<[u32; 3]>,
+    /// What a buffer starts with
+    #[arg(long = "in", value_name = "NAME=SPEC")]
+    pub(crate) inputs: Vec<String>,
+    /// The number of elements of a buffer that starts at zero
+    #[arg(long = "size", value_name = "NAME=COUNT")]
+    pub(crate) sizes: Vec<String>,
+    /// Write an output's raw bytes to a file
+    #[arg(long = "out", value_name = "NAME=FILE")]
+    pub(crate) outputs: Vec<String>,
+    /// Look for data races, out-of-bounds accesses and reads of unwritten workgroup memory
+    #[arg(long)]
+    pub(crate) check_races: bool,
+    /// The order in which lanes run: forward, reverse or shuffle:SEED
+    #[arg(long, value_name = "ORDER", default_value = "forward", value_parser = parse_schedule)]
+    pub(crate) schedule: Schedule,
+    /// Print every line that one lane runs, with its values
+    #[arg(long, value_name = "X,Y,Z", value_parser = parse_counts)]
+    pub(crate) trace_lane: Option<[u32; 3]>,
+    /// End the run with an error after this time: 500ms, 10s, 2m
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) timeout: Option<Duration>,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct Opt {
+    /// The program: text or wire form, or `-` for standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Run these passes in this order, instead of all
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    pub(crate) passes: Option<Vec<String>>,
+    /// Write the program between any two passes to this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dump_passes: Option<PathBuf>,
+    /// Show which accesses are proved in bounds, instead of the program
+    #[arg(long)]
+    pub(crate) ranges: bool,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct Convert {
+    /// The program: text or wire form, or `-` for standard input
+    #[arg(value_name = "IN")]
+    pub(crate) from: PathBuf,
+    /// Where it goes: `.vyre` for text, `.vyreb` for wire form, or `-` for the other form on standard output
+    #[arg(value_name = "OUT")]
+    pub(crate) to: PathBuf,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct Explain {
+    /// The code; without it, all are listed
+    #[arg(value_name = "CODE")]
+    pub(crate) code: Option<String>,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct Ops {
+    /// An op to show in full
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct Completions {
+    /// The shell
+    #[arg(value_name = "SHELL", value_enum)]
+    pub(crate) shell: Shell,
+}
+
+fn parse_counts(text: &str) -> Result<[u32; 3], String> {
+    let inside = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(text);
+    let counts: Result<Vec<u32>, _> = inside.split(',').map(|count| count.trim().parse()).collect();
+    let counts = counts.ok().and_then(|counts| <[u32; 3]>::try_from(counts).ok());
+    counts.ok_or_else(|| "expected three numbers up to 4294967295. Fix: write them like `16,1,1`".into())
+}
+
+fn parse_schedule(text: &str) -> Result<Schedule, String> {
+    match text.split_once(':') {
+        None if text == "forward" => Ok(Schedule::Forward),
+        None if text == "reverse" => Ok(Schedule::Reverse),
+        Some(("shuffle", seed)) => seed
+            .parse()
+            .map(Schedule::Shuffle)
+            .map_err(|_| "the seed is not a number. Fix: write `shuffle:7`".into()),
+        _ => Err("no such order. Fix: write `forward`, `reverse` or `shuffle:7`".into()),
+    }
+}
+
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (count, unit) = text.split_at(digits);
+    let scale = match unit {
+        "ms" => 1,
+        "s" => 1000,
+        "m" => 60_000,
+        _ => 0,
+    };
+    let count: Option<u64> = count.parse().ok();
+    match count.and_then(|count| count.checked_mul(scale)).filter(|millis| *millis > 0) {
+        Some(millis) => Ok(Duration::from_millis(millis)),
+        None => Err("not a time. Fix: write a number and its unit: `500ms`, `10s` or `2m`".into()),
+    }
+}

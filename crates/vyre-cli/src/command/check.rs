@@ -1,0 +1,43 @@
+//! `vyre check`: every finding of every file.
+
+use crate::args::Files;
+use crate::load;
+use crate::report::{DIM, FINDINGS, Failure, OK, Report, paint};
+use serde_json::{Value, json};
+use std::path::Path;
+
+pub(crate) fn run(args: &Files, report: &Report) -> Result<u8, Failure> {
+    let files = load::expand(&args.files, &["vyre", "vyreb"])?;
+    let mut exit = OK;
+    let mut results = Vec::new();
+    for file in &files {
+        let (result, failure) = check(file);
+        if let Some(failure) = failure {
+            // Findings are an answer about the file; only worse things have another exit code.
+            exit = exit.max(failure.exit());
+            if !report.is_json() {
+                report.note(&failure.text());
+            }
+        } else {
+            report.text(&format!("{} {}\n", load::shown(file), paint(DIM, "ok")));
+        }
+        results.push(result);
+    }
+    debug_assert!(exit == OK || exit >= FINDINGS);
+    report.json(|| json!({ "files": results }));
+    Ok(exit)
+}
+
+fn check(file: &Path) -> (Value, Option<Failure>) {
+    let checked = load::program(file).and_then(|loaded| loaded.valid());
+    match checked {
+        Ok(program) => {
+            let digest = program.program().digest().to_string();
+            let program = program.program().name();
+            (json!({ "file": load::shown(file), "ok": true, "program": program, "digest": digest }), None)
+        }
+        Err(failure) => {
+            (json!({ "file": load::shown(file), "ok": false, "error": failure.json() }), Some(failure))
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! One file for each command. Each gives the exit code of an answer, or why there is none.
+
+mod check;
+mod completions;
+mod convert;
+mod explain;
+mod fmt;
+mod ops;
+mod opt;
+mod run;
+mod test;
+
+use crate::args::Command;
+use crate::report::{Failure, Report};
+
+pub(crate) fn run(command: Command, report: &Report) -> Result<u8, Failure> {
+    match command {
+        Command::Check(args) => check::run(&args, report),
+        Command::Fmt(args) => fmt::run(&args, report),
+        Command::Run(args) => run::run(&args, report),
+        Command::Test(args) => test::run(&args, report),
+        Command::Opt(args) => opt::run(&args, report),
+        Command::Convert(args) => convert::run(&args, report),
+        Command::Explain(args) => explain::run(&args, report),
+        Command::Ops(args) => ops::run(&args, report),
+        Command::Completions(args) => completions::run(&args, report),
+    }
+}

@@ -1,0 +1,124 @@
+//! `vyre ops`: the op table.
+
+use crate::args::Ops;
+use crate::report::{BOLD, Failure, OK, Report, paint};
+use crate::table::{Align, columns};
+use serde_json::{Value, json};
+use vyre::ir::{ArgType, Effect, OpId, OpInfo, ResultType};
+
+pub(crate) fn run(args: &Ops, report: &Report) -> Result<u8, Failure> {
+    let Some(name) = &args.name else {
+        report.json(|| json!({ "ops": OpId::all().map(|op| row(op.info())).collect::<Vec<_>>() }));
+        report.text(&list());
+        return Ok(OK);
+    };
+    // `add.f32` asks for `add`.
+    let base = name.split('.').next().unwrap_or(name);
+    let Some(op) = OpId::from_name(base) else {
+        return Err(Failure::usage(
+            format!("there is no op `{}`", name.escape_debug()),
+            match nearest(base) {
+                Some(near) => format!("did you mean `{near}`? `vyre ops` lists all"),
+                None => "`vyre ops` lists all".into(),
+            },
+        ));
+    };
+    report.json(|| row(op.info()));
+    report.text(&full(op.info()));
+    Ok(OK)
+}
+
+fn row(info: &OpInfo) -> Value {
+    json!({
+        "name": info.name,
+        "tag": info.tag,
+        "types": info.types.iter().map(|ty| ty.name()).collect::<Vec<_>>(),
+        "args": info.args.iter().map(|arg| arg_name(*arg)).collect::<Vec<_>>(),
+        "result": result_name(info.result),
+        "effect": effect_name(info.effect),
+        "syntax": info.syntax,
+        "doc": info.doc,
+    })
+}
+
+fn list() -> String {
+    let mut rows = vec![["op", "types", "form", "effect"].map(String::from).to_vec()];
+    for op in OpId::all() {
+        let info = op.info();
+        rows.push(vec![info.name.into(), types(info), info.syntax.into(), effect_name(info.effect).into()]);
+    }
+    let text = columns(&[Align::Left; 4], &rows);
+    let (head, rest) = text.split_once('\n').unwrap_or((&text, ""));
+    format!("{}\n{rest}\n`vyre ops NAME` shows one in full.\n", paint(BOLD, head))
+}
+
+/// The type suffixes, the usual sets by one word.
+fn types(info: &OpInfo) -> String {
+    use vyre::ir::TypeSet;
+    let known = [
+        (TypeSet::NONE, "-"),
+        (TypeSet::BOOL, "bool"),
+        (TypeSet::INT32, "u32 i32"),
+        (TypeSet::INT, "integers"),
+        (TypeSet::FLOAT, "floats"),
+        (TypeSet::NUM, "numbers"),
+        (TypeSet::SIGNED, "signed numbers"),
+        (TypeSet::LOGIC, "integers, bool"),
+        (TypeSet::ANY, "numbers, bool"),
+        (TypeSet::STORED, "stored types"),
+    ];
+    let word = known.iter().find(|(set, _)| *set == info.types).map(|(_, word)| (*word).to_owned());
+    word.unwrap_or_else(|| info.types.to_string())
+}
+
+fn full(info: &OpInfo) -> String {
+    let list = |items: Vec<&str>| if items.is_empty() { "none".to_owned() } else { items.join(", ") };
+    let rows: Vec<Vec<String>> = [
+        ("form", info.syntax.to_owned()),
+        ("types", list(info.types.iter().map(|ty| ty.name()).collect())),
+        ("operands", list(info.args.iter().map(|arg| arg_name(*arg)).collect())),
+        ("result", result_name(info.result).unwrap_or("none").to_owned()),
+        ("effect", effect_name(info.effect).to_owned()),
+        ("wire tag", format!("{:#04x}", info.tag)),
+    ]
+    .map(|(key, value)| vec![format!("  {key}"), value])
+    .to_vec();
+    format!("{}\n  {}\n\n{}", paint(BOLD, info.name), info.doc, columns(&[Align::Left; 2], &rows))
+}
+
+fn arg_name(arg: ArgType) -> &'static str {
+    match arg {
+        ArgType::Same => "T",
+        ArgType::U32 => "u32",
+        ArgType::Bool => "bool",
+        ArgType::Any => "any",
+    }
+}
+
+fn result_name(result: ResultType) -> Option<&'static str> {
+    match result {
+        ResultType::None => None,
+        ResultType::Same => Some("T"),
+        ResultType::U32 => Some("u32"),
+        ResultType::Bool => Some("bool"),
+    }
+}
+
+fn effect_name(effect: Effect) -> &'static str {
+    match effect {
+        Effect::Pure => "pure",
+        Effect::Reads => "reads",
+        Effect::Writes => "writes",
+        Effect::Synchronises => "synchronises",
+        Effect::Controls => "controls",
+    }
+}
+
+/// The op whose name shares the longest beginning or contains what was asked for.
+fn nearest(name: &str) -> Option<&'static str> {
+    let name = name.to_ascii_lowercase();
+    let shared = |op: &str| op.bytes().zip(name.bytes()).take_while(|(a, b)| a == b).count();
+    let names = || OpId::all().map(OpId::name);
+    let containing = names().find(|op| name.len() >= 2 && op.contains(&name));
+    containing.or_else(|| names().max_by_key(|op| shared(op)).filter(|op| shared(op) >= 2))
+}

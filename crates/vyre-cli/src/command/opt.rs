@@ -1,0 +1,179 @@
+//! `vyre opt`: the optimiser, step by step if wanted.
+
+use crate::args::Opt;
+use crate::load;
+use crate::report::{FINDINGS, Failure, OK, Report};
+use serde_json::{Value, json};
+use std::path::Path;
+use vyre::Program;
+use vyre::diagnostic::Place;
+use vyre::ir::{FunctionId, Node, ProgramParts, walk};
+use vyre::opt::{PASSES, Pass, optimise, optimise_with, range};
+use vyre::text;
+use vyre::validate::ValidProgram;
+
+pub(crate) fn run(args: &Opt, report: &Report) -> Result<u8, Failure> {
+    let loaded = load::program(&args.file)?;
+    let before = loaded.valid()?;
+    let chosen = passes(args.passes.as_deref())?;
+    let mut steps = Vec::new();
+    let after = match (&args.passes, &args.dump_passes) {
+        (None, None) => optimise(&before),
+        _ => step_by_step(&before, &chosen, args.dump_passes.as_deref(), &mut steps)?,
+    };
+    let accesses = ranges(&after);
+    let proven = accesses.iter().filter(|access| access.proven).count();
+    report.json(|| {
+        json!({
+            "program": text::print(after.program()),
+            "digest": after.program().digest().to_string(),
+            "lines_before": lines(before.parts()),
+            "lines_after": lines(after.parts()),
+            "passes": steps,
+            "accesses": accesses.iter().map(Access::json).collect::<Vec<_>>(),
+        })
+    });
+    if args.ranges {
+        for access in &accesses {
+            let verdict = if access.proven { "in bounds" } else { "checked" };
+            report.text(&format!("{verdict:<9}  line {:<4}  {}\n", access.line, access.text));
+        }
+        report.text(&format!("{proven} of {} accesses are proved in bounds\n", accesses.len()));
+    } else {
+        report.text(&text::print(after.program()));
+    }
+    Ok(OK)
+}
+
+/// The passes that a list of names asks for; all without one.
+fn passes(names: Option<&[String]>) -> Result<Vec<Pass>, Failure> {
+    let Some(names) = names else { return Ok(PASSES.to_vec()) };
+    let find = |name: &String| {
+        PASSES.iter().find(|pass| pass.name == name.trim()).copied().ok_or_else(|| {
+            let known: Vec<&str> = PASSES.iter().map(|pass| pass.name).collect();
+            Failure::usage(
+                format!("there is no pass `{}`", name.escape_debug()),
+                format!("choose from: {}", known.join(", ")),
+            )
+        })
+    };
+    names.iter().map(find).collect()
+}
+
+/// Runs passes one after the other, and writes the program after each to `folder`.
+fn step_by_step(
+    program: &ValidProgram,
+    passes: &[Pass],
+    folder: Option<&Path>,
+    steps: &mut Vec<Value>,
+) -> Result<ValidProgram, Failure> {
+    let mut dump = Dump { folder, number: 0, failure: None };
+    dump.write("start", program.program());
+    let optimised = optimise_with(program, passes, &mut |pass, program| {
+        steps.push(json!({ "pass": pass.name, "lines": lines(program.parts()) }));
+        dump.write(pass.name, program);
+    });
+    if let Some(failure) = dump.failure {
+        return Err(failure);
+    }
+    optimised.map_err(|broken| {
+        let text = broken.to_string();
+        let (message, fix) = text.split_once(". Fix: ").unwrap_or((&text, "report it with the program"));
+        Failure::Message { exit: FINDINGS, message: message.into(), fix: fix.into() }
+    })
+}
+
+/// Where the program between two passes goes: `00-start.vyre`, `01-inline.vyre`, ...
+struct Dump<'d> {
+    folder: Option<&'d Path>,
+    number: usize,
+    failure: Option<Failure>,
+}
+
+impl Dump<'_> {
+    fn write(&mut self, pass: &str, program: &Program) {
+        let Some(folder) = self.folder.filter(|_| self.failure.is_none()) else { return };
+        let path = folder.join(format!("{:02}-{pass}.vyre", self.number));
+        self.number += 1;
+        let written =
+            std::fs::create_dir_all(folder).and_then(|()| std::fs::write(&path, text::print(program)));
+        if let Err(error) = written {
+            let message = format!("cannot write {}: {error}", path.display());
+            self.failure = Some(Failure::io(message, "name a folder you may write to"));
+        }
+    }
+}
+
+fn lines(parts: &ProgramParts) -> usize {
+    let mut lines = 0;
+    for body in parts.functions.iter().map(|function| &function.body).chain([&parts.body]) {
+        walk(&body.block, |_, _, _| lines += 1);
+    }
+    lines
+}
+
+/// A line that accesses memory.
+struct Access {
+    /// Its line in the printed program.
+    line: u32,
+    text: String,
+    proven: bool,
+}
+
+impl Access {
+    fn json(&self) -> Value {
+        let Access { line, text, proven } = self;
+        json!({ "line": line, "text": text, "in_bounds": proven })
+    }
+}
+
+/// Every line that accesses memory, and whether it is proved to stay in bounds.
+fn ranges(program: &ValidProgram) -> Vec<Access> {
+    let facts = range::analyse(program);
+    let parts = program.parts();
+    let (source, map) = text::print_with_map(program.program());
+    let source: Vec<&str> = source.lines().collect();
+    let mut accesses = Vec::new();
+    let functions = (0..).map(FunctionId).zip(&parts.functions);
+    let bodies = functions.map(|(id, function)| (Some(id), &function.body));
+    for (function, body) in bodies.chain([(None, &parts.body)]) {
+        walk(&body.block, |site, _, node| {
+            if names_element(node) {
+                let line = map.span(Place::Line { function, site }).map_or(1, |span| span.line);
+                let text = source[line as usize - 1].trim().to_owned();
+                accesses.push(Access { line, text, proven: facts.in_bounds(function, site) });
+            }
+        });
+    }
+    accesses
+}
+
+/// Whether a line reads or writes elements by their index.
+fn names_element(node: &Node) -> bool {
+    match node {
+        Node::Load { .. }
+        | Node::UniformLoad { .. }
+        | Node::Store { .. }
+        | Node::Atomic { .. }
+        | Node::Mma { .. } => true,
+        Node::Get { index, .. } | Node::Set { index, .. } => index.is_some(),
+        Node::Compute { .. }
+        | Node::Builtin { .. }
+        | Node::Subgroup { .. }
+        | Node::Len { .. }
+        | Node::Var { .. }
+        | Node::If { .. }
+        | Node::For { .. }
+        | Node::Break
+        | Node::Continue
+        | Node::Call { .. }
+        | Node::Return { .. }
+        | Node::Barrier { .. }
+        | Node::IndirectDispatch { .. }
+        | Node::AllReduce { .. }
+        | Node::AllGather { .. }
+        | Node::ReduceScatter { .. }
+        | Node::Broadcast { .. }
+        | Node::Trap { .. } => false,
+    }
+}

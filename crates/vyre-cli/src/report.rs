@@ -1,0 +1,206 @@
+//! The one place that writes: text for people, JSON for programs.
+//!
+//! Colour appears only on terminals (`anstream` decides, and honours `NO_COLOR`). A closed pipe ends the output, not the
+//! program: what a reader no longer wants is dropped silently.
+
+use anstyle::{AnsiColor, Style};
+use serde_json::{Value, json};
+use std::io::{self, Write};
+use vyre::diagnostic::Diagnostic;
+use vyre::host::{Error, ErrorKind};
+use vyre::spec::SpecError;
+use vyre::text::{self, SourceMap};
+
+/// All is well.
+pub(crate) const OK: u8 = 0;
+/// Findings: errors in a program, failed tests, differences, races.
+pub(crate) const FINDINGS: u8 = 1;
+/// Wrong usage.
+pub(crate) const USAGE: u8 = 2;
+/// A run failed.
+pub(crate) const RUN: u8 = 3;
+/// A file could not be read or written.
+pub(crate) const IO: u8 = 4;
+
+pub(crate) const BOLD: Style = Style::new().bold();
+pub(crate) const DIM: Style = Style::new().dimmed();
+pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default().bold();
+
+/// `text` in a style; the writer strips it where colour is not wanted.
+pub(crate) fn paint(style: Style, text: &str) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+/// A finding with its place in a file.
+#[derive(Clone, Debug)]
+pub(crate) struct Found {
+    pub(crate) code: String,
+    pub(crate) line: Option<u32>,
+    pub(crate) column: Option<u32>,
+    pub(crate) message: String,
+    pub(crate) fix: String,
+    pub(crate) rendered: String,
+}
+
+impl Found {
+    pub(crate) fn new(finding: &Diagnostic, file: &str, source: &str, map: &SourceMap) -> Found {
+        let span = map.span(finding.place);
+        Found {
+            code: finding.code.into(),
+            line: span.map(|span| span.line),
+            column: span.map(|span| span.column),
+            message: finding.message.clone(),
+            fix: finding.fix.clone(),
+            rendered: text::render(finding, file, source, map),
+        }
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let Found { code, line, column, message, fix, rendered: _ } = self;
+        json!({ "code": code, "line": line, "column": column, "message": message, "fix": fix })
+    }
+}
+
+/// Why a command has no answer.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// A program has errors.
+    Findings { file: String, findings: Vec<Found> },
+    /// Anything else.
+    Message { exit: u8, message: String, fix: String },
+}
+
+impl Failure {
+    pub(crate) fn usage(message: impl Into<String>, fix: impl Into<String>) -> Failure {
+        Failure::Message { exit: USAGE, message: message.into(), fix: fix.into() }
+    }
+
+    pub(crate) fn io(message: impl Into<String>, fix: impl Into<String>) -> Failure {
+        Failure::Message { exit: IO, message: message.into(), fix: fix.into() }
+    }
+
+    pub(crate) fn exit(&self) -> u8 {
+        match self {
+            Failure::Findings { .. } => FINDINGS,
+            Failure::Message { exit, .. } => *exit,
+        }
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        match self {
+            Failure::Findings { file, findings } => json!({ "kind": "findings", "file": file,
+                "findings": findings.iter().map(Found::json).collect::<Vec<_>>() }),
+            Failure::Message { exit, message, fix } => {
+                let kind = ["ok", "findings", "usage", "run", "io"][usize::from(*exit)];
+                json!({ "kind": kind, "message": message, "fix": fix })
+            }
+        }
+    }
+
+    /// What a person reads.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Failure::Findings { findings, .. } => {
+                findings.iter().map(|found| highlight(&found.rendered)).collect::<Vec<_>>().join("")
+            }
+            Failure::Message { message, fix, .. } => highlight(&format!("error: {message}\n  Fix: {fix}\n")),
+        }
+    }
+}
+
+impl From<SpecError> for Failure {
+    fn from(error: SpecError) -> Failure {
+        let exit = if error.io { IO } else { USAGE };
+        Failure::Message { exit, message: error.message, fix: error.fix }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let exit = match error.kind {
+            ErrorKind::Program => FINDINGS,
+            ErrorKind::Launch => USAGE,
+            ErrorKind::Trap { .. } | ErrorKind::Timeout | ErrorKind::Memory | ErrorKind::Internal => RUN,
+        };
+        Failure::Message { exit, message: error.message, fix: error.fix }
+    }
+}
+
+/// Colours the words that a reader looks for.
+pub(crate) fn highlight(rendered: &str) -> String {
+    let mut out = String::with_capacity(rendered.len() + 64);
+    for line in rendered.split_inclusive('\n') {
+        let (body, end) = line.strip_suffix('\n').map_or((line, ""), |body| (body, "\n"));
+        if body.starts_with("error") {
+            let head = body.find([' ', ':']).unwrap_or(body.len());
+            out.push_str(&paint(BAD, &body[..head]));
+            out.push_str(&body[head..]);
+        } else if let Some(fix) = body.strip_prefix("  Fix:") {
+            out.push_str("  ");
+            out.push_str(&paint(GOOD, "Fix:"));
+            out.push_str(fix);
+        } else if body.starts_with("  |") {
+            out.push_str(&paint(DIM, body));
+        } else {
+            out.push_str(body);
+        }
+        out.push_str(end);
+    }
+    out
+}
+
+/// How the command answers.
+pub(crate) struct Report {
+    json: bool,
+}
+
+impl Report {
+    pub(crate) fn new(json: bool) -> Report {
+        Report { json }
+    }
+
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Text for a person; nothing where JSON is asked for.
+    pub(crate) fn text(&self, text: &str) {
+        if !self.json {
+            drop_closed(anstream::stdout().lock().write_all(text.as_bytes()));
+        }
+    }
+
+    /// Text for a person on standard error.
+    pub(crate) fn note(&self, text: &str) {
+        drop_closed(anstream::stderr().lock().write_all(text.as_bytes()));
+    }
+
+    /// Bytes as they are.
+    pub(crate) fn raw(&self, bytes: &[u8]) {
+        let mut out = io::stdout().lock();
+        drop_closed(out.write_all(bytes).and_then(|()| out.flush()));
+    }
+
+    /// The one JSON object, where it is asked for.
+    pub(crate) fn json(&self, value: impl FnOnce() -> Value) {
+        if self.json {
+            let text = serde_json::to_string_pretty(&value()).expect("a JSON value can be written");
+            self.raw(format!("{text}\n").as_bytes());
+        }
+    }
+
+    /// A failure, and the exit code it means.
+    pub(crate) fn failure(&self, failure: &Failure) -> u8 {
+        self.json(|| json!({ "error": failure.json() }));
+        if !self.json {
+            self.note(&failure.text());
+        }
+        failure.exit()
+    }
+}
+
+/// A closed pipe means that nobody reads on. Nothing else can be told to anyone either.
+fn drop_closed(written: io::Result<()>) {
+    let _ = written;
+}
