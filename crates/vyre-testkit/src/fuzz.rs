@@ -3,19 +3,29 @@
 //! The targets under `fuzz/` call these, and so does the test `regress`, which replays the inputs that once broke one.
 //! A function returns when its property holds and panics when it does not.
 
-use crate::{any, generate};
+use crate::generate::Case;
+use crate::{any, edge, generate};
+use std::cell::Cell;
 use vyre_foundation::diagnostic::Diagnostic;
 use vyre_foundation::ir::Program;
+use vyre_foundation::launch;
+use vyre_foundation::opt;
 use vyre_foundation::text::{self, SourceMap};
-use vyre_foundation::validate::validate as judge;
+use vyre_foundation::validate::{ValidProgram, validate as judge};
 use vyre_foundation::wire::{self, MAGIC, VERSION};
+use vyre_reference::{FINDINGS_MAX, FindingKind, Launch, Options, Outcome, RunError, Schedule, run};
 
 /// A fuzz target: its name and what it checks.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// Every target.
-pub const TARGETS: &[Target] =
-    &[("text", text), ("wire", wire), ("roundtrip", roundtrip), ("validate", validate)];
+pub const TARGETS: &[Target] = &[
+    ("text", text),
+    ("wire", wire),
+    ("roundtrip", roundtrip),
+    ("validate", validate),
+    ("optimise", optimise),
+];
 
 /// Any source text: parsing ends with a program or with errors that have a fix, and a program survives printing and
 /// formatting.
@@ -51,18 +61,129 @@ pub fn roundtrip(data: &[u8]) {
     }
 }
 
-/// Any program: validation ends, with a fix for everything it finds.
+/// Any program: validation ends, with a fix for everything it finds; a valid program runs, and without a race its bytes
+/// are the same in every order of lanes.
 ///
 /// Bytes that are neither text nor a payload draw a program from the generator of arbitrary ones.
 pub fn validate(data: &[u8]) {
-    let parsed = std::str::from_utf8(data).ok().and_then(|source| text::parse(source).ok());
-    let program = match parsed.map(|parsed| parsed.program) {
-        Some(program) => program,
-        None => wire::decode(&with_header(data)).unwrap_or_else(|_| any::from_bytes(data)),
-    };
+    let program = read(data).unwrap_or_else(|| any::from_bytes(data));
     let (source, map) = text::print_with_map(&program);
-    if let Err(findings) = judge(&program) {
-        check_findings(&findings, &source, &map);
+    let valid = match judge(&program) {
+        Ok(valid) => valid,
+        Err(findings) => return check_findings(&findings, &source, &map),
+    };
+    let Some(launch) = small_launch(&valid) else { return };
+    let Some(settled @ Ok(_)) = race_free(&valid, &launch) else { return };
+    for schedule in [Schedule::Reverse, Schedule::Shuffle(data.len() as u64)] {
+        if let Some(other) = finish(&valid, &launch, schedule, false) {
+            assert_eq!(bytes(other), settled, "{schedule:?} gives other bytes\n{source}");
+        }
+    }
+}
+
+/// A valid program, generated or read: every pass and all of them together keep its bytes.
+pub fn optimise(data: &[u8]) {
+    let read = read(data);
+    let generated = read.is_none();
+    let (valid, launch) = match read {
+        Some(program) => {
+            let Ok(valid) = judge(&program) else { return };
+            let Some(launch) = small_launch(&valid) else { return };
+            (valid, launch)
+        }
+        None => {
+            let config = generate::Config { traps: true, ..generate::Config::default() };
+            let Case { program, grid, buffers } = generate::from_bytes(data, &config);
+            let valid = judge(&program).expect("generated programs are valid");
+            (valid, Launch { grid, buffers })
+        }
+    };
+    let Some(settled) = race_free(&valid, &launch) else { return };
+    if settled.is_err() && !generated {
+        return;
+    }
+    let single = opt::PASSES.iter().map(|pass| {
+        let changed = opt::optimise_with(&valid, &[*pass], &mut |_, _| {});
+        (pass.name, changed.unwrap_or_else(|broken| panic!("{broken}")))
+    });
+    for (name, changed) in single.chain([("all passes", opt::optimise(&valid))]) {
+        if let Some(other) = finish(&changed, &launch, Schedule::Forward, false) {
+            let [before, after] = [&valid, &changed].map(|program| text::print(program.program()));
+            assert_eq!(bytes(other), settled, "{name} changes the bytes of\n{before}\nto those of\n{after}");
+        }
+    }
+}
+
+/// The program that bytes are, as text or as a payload.
+fn read(data: &[u8]) -> Option<Program> {
+    let parsed = std::str::from_utf8(data).ok().and_then(|source| text::parse(source).ok());
+    parsed.map(|parsed| parsed.program).or_else(|| wire::decode(&with_header(data)).ok())
+}
+
+/// Elements bound where the dispatch decides, and the most that are bound at all.
+const ELEMENTS: u32 = 37;
+const ELEMENTS_MAX: u32 = 1 << 16;
+/// How often a run is asked whether to stop; the reference asks every 65,536 instructions.
+const STOP_AFTER: u32 = 8;
+
+/// A launch of two workgroups on edge values; `None` if the buffers would be large.
+fn small_launch(valid: &ValidProgram) -> Option<Launch> {
+    let parts = valid.parts();
+    let mut buffers = Vec::new();
+    for id in launch::bound_buffers(parts) {
+        let buffer = parts.buffer(id);
+        let count = buffer.len.unwrap_or(ELEMENTS);
+        if count > ELEMENTS_MAX {
+            return None;
+        }
+        let indirect = launch::indirect(parts).is_some_and(|(args, _)| args == id);
+        buffers.push(match indirect {
+            true => 1_u32.to_le_bytes().repeat(count as usize),
+            false => edge::data(buffer.ty, count as usize, u64::from(id.0)),
+        });
+    }
+    let grid = launch::indirect(parts).is_none().then_some([2, 1, 1]);
+    Some(Launch { grid, buffers })
+}
+
+/// What a run ends with: outputs, or the code of a trap.
+fn bytes(ended: Result<Outcome, u32>) -> Result<Vec<Vec<u8>>, u32> {
+    ended.map(|outcome| outcome.buffers)
+}
+
+/// The bytes of a run, unless it races or takes too long. A trap hides races.
+fn race_free(valid: &ValidProgram, launch: &Launch) -> Option<Result<Vec<Vec<u8>>, u32>> {
+    let checked = finish(valid, launch, Schedule::Forward, true)?;
+    let racy = |outcome: &Outcome| {
+        let races = outcome.findings.iter().any(|finding| matches!(finding.kind, FindingKind::Race));
+        races || outcome.findings.len() >= FINDINGS_MAX
+    };
+    match checked {
+        Ok(outcome) if racy(&outcome) => None,
+        Ok(outcome) => Some(Ok(outcome.buffers)),
+        Err(code) => Some(Err(code)),
+    }
+}
+
+/// Runs to the end; `None` if that takes too long or too much memory.
+fn finish(
+    valid: &ValidProgram,
+    launch: &Launch,
+    schedule: Schedule,
+    check: bool,
+) -> Option<Result<Outcome, u32>> {
+    let asked = Cell::new(0);
+    let stop = || {
+        asked.set(asked.get() + 1);
+        asked.get() > STOP_AFTER
+    };
+    let memory_bytes_max = 256 << 20;
+    let options = Options { check, schedule, stop: Some(&stop), memory_bytes_max, ..Options::default() };
+    match run(valid, launch.clone(), &options) {
+        Ok(outcome) => Some(Ok(outcome)),
+        Err(RunError::Trap { code, .. }) => Some(Err(code)),
+        Err(RunError::Stopped | RunError::Memory { .. } | RunError::Launch(_)) => None,
+        Err(RunError::Diverged { .. }) => panic!("{}", text::print(valid.program())),
     }
 }
 

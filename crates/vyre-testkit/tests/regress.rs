@@ -34,6 +34,15 @@ fn what_fuzzing_found_stays_mended() {
 }
 
 #[test]
+fn every_target_has_its_binary() {
+    let binaries = files(&root().join("fuzz/targets"));
+    let mut names: Vec<&str> = TARGETS.iter().map(|(name, _)| *name).collect();
+    names.sort_unstable();
+    let stems: Vec<_> = binaries.iter().filter_map(|path| path.file_stem()).collect();
+    assert_eq!(stems, names);
+}
+
+#[test]
 fn every_regression_belongs_to_a_target() {
     for path in files(&root().join("tests/regress")) {
         let known =
