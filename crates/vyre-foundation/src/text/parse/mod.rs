@@ -253,7 +253,7 @@ impl<'s> Parser<'s> {
         let mut end = self.last_end;
         if self.line != line {
             let rest = &self.source[start.start as usize..end as usize];
-            end = start.start + rest.trim_end_matches('\r').find('\n').unwrap_or(rest.len()) as u32;
+            end = start.start + rest.lines().next().unwrap_or("").len() as u32;
         }
         Span { line, column: start.start - line_start + 1, columns: (end - start.start).max(1) }
     }
