@@ -1,4 +1,5 @@
-//! Every file of `tests/parse` gives exactly the errors that its comments announce, line by line.
+//! Every file of `tests/parse` gives exactly the errors that its comments announce, line by line; and the page on the
+//! grammar lists the parser's codes as they are.
 
 use std::path::Path;
 use vyre_foundation::diagnostic::Place;
@@ -39,4 +40,13 @@ fn files_give_the_errors_they_announce() {
     for rule in RULES {
         assert!(shown.iter().any(|code| code == rule.code), "no file shows {}", rule.code);
     }
+}
+
+#[test]
+fn the_grammar_page_lists_the_codes() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/grammar.md");
+    let page = std::fs::read_to_string(page).expect("docs/grammar.md");
+    let listed: Vec<&str> = page.lines().filter(|line| line.starts_with("| P")).collect();
+    let rows: Vec<String> = RULES.iter().map(|rule| format!("| {} | {} |", rule.code, rule.title)).collect();
+    assert_eq!(listed, rows);
 }

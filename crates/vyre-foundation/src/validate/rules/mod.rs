@@ -19,9 +19,9 @@ pub const RULES: &[Rule] = &join::<{ declarations::RULES.len() + types::RULES.le
     &flow::RULES,
 ]);
 
-/// The rule that a code stands for.
+/// The rule that a code stands for, the parser's codes included.
 pub fn explain(code: &str) -> Option<&'static Rule> {
-    RULES.iter().find(|rule| rule.code.eq_ignore_ascii_case(code))
+    RULES.iter().chain(crate::text::RULES).find(|rule| rule.code.eq_ignore_ascii_case(code))
 }
 
 const fn join<const N: usize>(tables: [&[Rule]; 3]) -> [Rule; N] {
