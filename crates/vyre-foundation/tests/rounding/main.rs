@@ -117,7 +117,7 @@ fn one_operand() {
     for ty in floats() {
         for op in UNARY {
             let mut check = Check::new(op, ty, ty);
-            each_operand(ty, 200_000, |a| check.compare([a, 0, 0, 0]));
+            each_operand(ty, 450_000, |a| check.compare([a, 0, 0, 0]));
             check.report();
         }
     }
@@ -134,7 +134,7 @@ fn two_operands() {
                 }
             }
             let mut random = Random::new(op as u64);
-            for _ in 0..if ARITHMETIC.contains(&op) { 250_000 } else { 20_000 } {
+            for _ in 0..250_000 {
                 let (a, b) = shaped(&mut random, op, ty);
                 check.compare([a, b, 0, 0]);
             }
@@ -158,7 +158,7 @@ fn three_operands() {
                 }
             }
             let mut random = Random::new(op as u64);
-            for _ in 0..if op == ComputeOp::Fma { 250_000 } else { 20_000 } {
+            for _ in 0..250_000 {
                 let (a, b) = shaped(&mut random, ComputeOp::Mul, ty);
                 check.compare([a, b, cases::addend(&mut random, ty, a, b), 0]);
             }

@@ -2,7 +2,7 @@
 //!
 //! WebAssembly's i32 and i64 have no sign; here they are u32 and u64, and an op that reads them as signed gets its
 //! operands through `bitcast`. A truth value is an i32 there and a bool here, so comparisons are followed by a cast.
-//! Functions with memory, calls or control flow are refused with the instruction's name as the reason.
+//! Functions with memory, calls or loops are refused with the instruction's name as the reason.
 
 use vyre_foundation::ir::{ComputeOp, DataType};
 use vyre_foundation::scalar::meaning;
@@ -109,7 +109,7 @@ pub(crate) fn lower(func: &Func<'_>) -> Result<Function, String> {
         });
     }
     let function = Function { params, steps: Vec::new(), result: Operand::Param(0), last: None };
-    let mut lowering = Lowering { function, stack: Vec::new() };
+    let mut lowering = Lowering { function, stack: Vec::new(), branches: Vec::new() };
     for instruction in &expression.instrs {
         lowering.instruction(instruction, &names)?;
     }
@@ -120,6 +120,13 @@ pub(crate) fn lower(func: &Func<'_>) -> Result<Function, String> {
 struct Lowering {
     function: Function,
     stack: Vec<Operand>,
+    branches: Vec<Branch>,
+}
+
+/// An `if` whose end has not come yet.
+struct Branch {
+    condition: Operand,
+    then: Option<Operand>,
 }
 
 impl Lowering {
@@ -136,12 +143,22 @@ impl Lowering {
             Instruction::f64_const(value) => self.constant(DataType::F64, value.bits),
             Instruction::return_ => {}
             Instruction::select(types) if types.tys.is_none() => {
-                self.function.last = None;
                 let [a, b, condition] = self.pop::<3>()?;
-                let truth = self.step(ComputeOp::Ne, DataType::U32, &[condition, u32_constant(0)]);
-                let ty = self.function.type_of(a);
-                let result = self.step(ComputeOp::Select, ty, &[truth, a, b]);
-                self.stack.push(result);
+                self.select(condition, a, b);
+            }
+            // An `if` with a result is a select, since what its branches compute here has no effects.
+            Instruction::if_(_) => {
+                let [condition] = self.pop()?;
+                self.branches.push(Branch { condition, then: None });
+            }
+            Instruction::else_(_) => {
+                let [value] = self.pop()?;
+                self.branches.last_mut().ok_or("else")?.then = Some(value);
+            }
+            Instruction::end(_) => {
+                let [b] = self.pop()?;
+                let branch = self.branches.pop().ok_or("end")?;
+                self.select(branch.condition, branch.then.ok_or("if without else")?, b);
             }
             // The rest are many, and their names are regular.
             other => {
@@ -151,6 +168,14 @@ impl Lowering {
             }
         }
         Ok(())
+    }
+
+    fn select(&mut self, condition: Operand, a: Operand, b: Operand) {
+        self.function.last = None;
+        let truth = self.step(ComputeOp::Ne, DataType::U32, &[condition, u32_constant(0)]);
+        let ty = self.function.type_of(a);
+        let result = self.step(ComputeOp::Select, ty, &[truth, a, b]);
+        self.stack.push(result);
     }
 
     fn constant(&mut self, ty: DataType, bits: u64) {
@@ -174,7 +199,7 @@ impl Lowering {
 
     /// An instruction named like `i32_add` or `f32_convert_i64_u`.
     fn numeric(&mut self, name: &str) -> Result<(), String> {
-        let refuse = || name.replacen('_', ".", 1);
+        let refuse = || name.trim_end_matches('_').replacen('_', ".", 1);
         let (ty, rest) = name.split_once('_').ok_or_else(refuse)?;
         if !["i32", "i64", "f32", "f64"].contains(&ty) {
             return Err(refuse());
