@@ -12,6 +12,9 @@
 use super::{Meaning, round};
 use crate::ir::{ComputeOp, DataType};
 
+const F32_NAN: u64 = DataType::F32.canonical_nan().unwrap();
+const F64_NAN: u64 = DataType::F64.canonical_nan().unwrap();
+
 /// One float type's ops, computed in `$carrier`. `$read` is exact; `$write` rounds once and makes NaN canonical.
 macro_rules! float {
     ($name:ident: $carrier:ident, $read:expr, $write:expr, $fma:expr) => {
@@ -157,10 +160,10 @@ pub(super) fn read_f32(bits: u64) -> f32 {
     f32::from_bits(bits as u32)
 }
 
-/// The bits of an f32.
+/// The bits of an f32, a NaN's canonical.
 #[inline(always)]
 pub(super) fn write_f32(value: f32) -> u64 {
-    super::observe(DataType::F32, value.to_bits().into())
+    if value.is_nan() { F32_NAN } else { value.to_bits().into() }
 }
 
 /// The value of an f64.
@@ -169,10 +172,10 @@ pub(super) fn read_f64(bits: u64) -> f64 {
     f64::from_bits(bits)
 }
 
-/// The bits of an f64.
+/// The bits of an f64, a NaN's canonical.
 #[inline(always)]
 pub(super) fn write_f64(value: f64) -> u64 {
-    super::observe(DataType::F64, value.to_bits())
+    if value.is_nan() { F64_NAN } else { value.to_bits() }
 }
 
 /// `a * b + c` for operands of at most 24 bits, rounded to odd: an inexact result gets the one of its two

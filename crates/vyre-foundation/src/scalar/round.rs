@@ -1,7 +1,7 @@
 //! Rounding an exact value to a 16-bit float, once, ties to even, in integer arithmetic.
 //!
-//! The public crates for these types drop low bits of an f64 before they round, so a value just above a midpoint
-//! could round down. Here nothing is dropped before the decision.
+//! The `half` crate drops the low 32 bits of an f64 before it rounds, so a value just above a midpoint can round down.
+//! Here nothing is dropped before the decision.
 
 /// A 16-bit float format: one sign bit, an exponent field, and `precision - 1` bits of fraction.
 pub(super) struct Format {
