@@ -2,6 +2,7 @@
 //!
 //! - [`generate`] makes valid, race-free programs with their launch from a seed or from a fuzzer's bytes.
 //! - [`any`] makes programs that need not be valid, for round trips of the text and wire forms.
+//! - [`compare`] runs generated programs on the reference and compares bytes.
 //! - [`source`] is where both draw their choices from, with a shrinker for what fails.
 //! - [`property`] runs a property over many seeds.
 //! - [`repo`] finds the files of the repository, and [`ops_page`] writes one of them.
@@ -11,6 +12,7 @@
 //! The tests of this crate run over the whole workspace: file tests, property tests, bad input and tidiness.
 
 pub mod any;
+pub mod compare;
 pub mod edge;
 pub mod fuzz;
 pub mod generate;

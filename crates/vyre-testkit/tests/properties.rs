@@ -3,13 +3,15 @@
 //! `vyre_testkit::property` says how to run more cases and how to see a failure again.
 
 use vyre_foundation::diagnostic::Diagnostic;
-use vyre_foundation::ir::Program;
+use vyre_foundation::ir::{Block, ComputeOp, Node, Program, walk};
+use vyre_foundation::opt::optimise;
 use vyre_foundation::text;
 use vyre_foundation::validate::validate;
 use vyre_testkit::any;
+use vyre_testkit::compare;
 use vyre_testkit::generate::{self, Case, Config, Stats};
 use vyre_testkit::property::{cases, check};
-use vyre_testkit::source::{Draw, Source};
+use vyre_testkit::source::{Draw, Seeded, Source};
 
 fn show(program: &Program) -> String {
     text::print(program)
@@ -81,8 +83,7 @@ fn any_programs_cover_the_language() {
 
 #[test]
 fn generated_programs_are_valid() {
-    let valid = |case: &Case| validate(&case.program).map(drop).map_err(join);
-    check(1000, default_case, valid, |case| show(&case.program));
+    check(1000, default_case, |case| case.valid().map(drop), compare::show);
 }
 
 #[test]
@@ -188,4 +189,97 @@ fn formatting_is_idempotent_and_keeps_program_and_comments() {
         lost.map_or(Ok(()), |at| Err(format!("comment {at} is lost:\n{once}")))
     };
     check(1500, untidy, holds, |case| case.source.clone());
+}
+
+#[test]
+fn generated_programs_have_one_result() {
+    check(300, default_case, |case| compare::settled(case).map(drop), compare::show);
+}
+
+#[test]
+fn traps_are_the_same_under_every_schedule() {
+    let make = |source: &mut dyn Source| generate::case(source, &Config { traps: true, ..Config::default() });
+    check(100, make, |case| compare::settled(case).map(drop), compare::show);
+}
+
+#[test]
+fn optimising_keeps_the_outputs() {
+    let same = |case: &Case| compare::same_outputs(case, &optimise(&case.valid()?));
+    check(200, default_case, same, compare::show);
+}
+
+fn without_barriers(block: &mut Block) {
+    block.retain(|node| !matches!(node, Node::Barrier { .. }));
+    block.iter_mut().flat_map(Node::blocks_mut).for_each(without_barriers);
+}
+
+/// The phases mean something: without the barriers between them many programs race.
+#[test]
+fn generated_programs_need_their_barriers() {
+    let (mut with_barriers, mut racy) = (0, 0);
+    for seed in 0..300 {
+        let mut case = generate::seeded(seed, &Config::default());
+        let bare = compare::changed(&case, |parts| without_barriers(&mut parts.body.block)).unwrap();
+        if *bare.program() != case.program {
+            with_barriers += 1;
+            case.program = bare.program().clone();
+            racy += u32::from(compare::settled(&case).is_err());
+        }
+    }
+    assert!(racy * 3 > with_barriers, "{racy} of {with_barriers} programs race without their barriers");
+}
+
+/// Calls `f` with every line of a block, for change.
+fn each_line(block: &mut Block, f: &mut dyn FnMut(&mut Node)) {
+    for node in block {
+        f(node);
+        node.blocks_mut().for_each(|inner| each_line(inner, f));
+    }
+}
+
+/// The outputs depend on what is computed: another op anywhere is mostly seen.
+#[test]
+fn a_wrong_op_shows_in_the_outputs() {
+    let (mut wrong, mut seen) = (0, 0);
+    for seed in 0..300 {
+        let case = generate::seeded(seed, &Config::default());
+        let mut lines = 0;
+        walk(&case.program.parts().body.block, |_, _, _| lines += 1);
+        // The first line from there on that another op of the same shape can replace.
+        let mut skip = Seeded::new(seed).next_u64() % lines;
+        let mut mutated = false;
+        let changed = compare::changed(&case, |parts| {
+            each_line(&mut parts.body.block, &mut |node| {
+                skip = skip.saturating_sub(1);
+                mutated = mutated || (skip == 0 && mutate(node));
+            });
+        });
+        if mutated {
+            wrong += 1;
+            seen += u32::from(changed.and_then(|changed| compare::same_outputs(&case, &changed)).is_err());
+        }
+    }
+    assert!(seen * 10 > wrong * 6, "{seen} of {wrong} wrong ops are seen in the outputs");
+}
+
+/// Replaces a computing op by one that nearly always gives another result. Not the remainder: it keeps loops short.
+fn mutate(node: &mut Node) -> bool {
+    const OTHERS: [(ComputeOp, ComputeOp); 10] = [
+        (ComputeOp::Add, ComputeOp::Sub),
+        (ComputeOp::Sub, ComputeOp::Add),
+        (ComputeOp::Mul, ComputeOp::Add),
+        (ComputeOp::Div, ComputeOp::Add),
+        (ComputeOp::Xor, ComputeOp::Or),
+        (ComputeOp::Rotl, ComputeOp::Rotr),
+        (ComputeOp::Lt, ComputeOp::Ge),
+        (ComputeOp::Eq, ComputeOp::Ne),
+        (ComputeOp::Min, ComputeOp::Max),
+        (ComputeOp::Floor, ComputeOp::Ceil),
+    ];
+    let Node::Compute { op, .. } = node else { return false };
+    let other = OTHERS.iter().find(|(from, _)| from == op);
+    if let Some((_, to)) = other {
+        *op = *to;
+    }
+    other.is_some()
 }

@@ -238,8 +238,16 @@ impl Builder<'_> {
 
     /// A truth value at least as uniform as `level`, mostly a fresh comparison.
     pub(super) fn condition(&mut self, level: Level) -> Operand {
-        if self.draw.below(4) == 0 {
-            return self.operand_at(DataType::Bool, level);
+        match self.draw.below(8) {
+            0 | 1 => return self.operand_at(DataType::Bool, level),
+            // Low bits are as often set as not, so that both sides of a branch run.
+            2..=5 => {
+                let (value, mask) = (self.operand_at(DataType::U32, level), self.draw.between(1, 3));
+                let low = self.index_op(ComputeOp::And, value, mask);
+                let op = self.draw.pick(&[ComputeOp::Eq, ComputeOp::Ne]);
+                return self.compute(op, DataType::U32, smallvec![low, literal_u32(0)]).into();
+            }
+            _ => {}
         }
         const COMPARE: [ComputeOp; 6] =
             [ComputeOp::Lt, ComputeOp::Le, ComputeOp::Gt, ComputeOp::Ge, ComputeOp::Eq, ComputeOp::Ne];

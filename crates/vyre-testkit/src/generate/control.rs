@@ -78,7 +78,7 @@ impl Builder<'_> {
         let count = self.draw.between(1, 6);
         let then = self.block(flow, count);
         self.memory = memory_before;
-        let count = if self.draw.chance(120) { self.draw.between(1, 5) } else { 0 };
+        let count = if self.draw.chance(160) { self.draw.between(1, 5) } else { 0 };
         let otherwise = if count > 0 { self.block(flow, count) } else { Block::new() };
         self.emit(Node::If { cond, then, otherwise });
         self.rejoin(synced_before);
@@ -120,8 +120,8 @@ impl Builder<'_> {
     fn bounds(&mut self, level: Level) -> Bounds {
         match self.draw.below(8) {
             0..=3 => {
-                let (lo, step, trips_max) =
-                    (self.draw.below(3), self.draw.between(1, 3), self.draw.between(0, 4));
+                let (lo, step) = (self.draw.below(3), self.draw.between(1, 3));
+                let trips_max = self.draw.pick(&[1, 2, 3, 4, 2, 3, 0]);
                 let hi = (lo + trips_max * step).saturating_sub(self.draw.below(step));
                 Bounds { lo: literal_u32(lo), hi: literal_u32(hi), step, trips_max }
             }
