@@ -79,12 +79,13 @@ pub(crate) fn run(
     let setup = Setup { parts, admission, notes: options.trace.is_some(), memory_bytes_max };
     let code = compile(&setup)?;
     let mut budget = Budget::new(memory_bytes_max);
-    let memory = Memory::new(parts, admission, buffers, &mut budget)?;
     let is_workgroup = |at: &usize| matches!(parts.buffers[*at].kind, BufferKind::Workgroup);
     let checker = match options.check {
         true => Some(Checker::new(parts, &admission.lens, admission.grid, &mut budget)?),
         false => None,
     };
+    // Nothing fails between here and where the buffers go back.
+    let memory = Memory::new(parts, admission, buffers, &mut budget)?;
     let mut machine = Machine {
         parts,
         code: &code,
