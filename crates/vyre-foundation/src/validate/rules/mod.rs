@@ -11,6 +11,7 @@ mod types;
 mod tests;
 
 use crate::diagnostic::Rule;
+use crate::text;
 
 /// The validator's rules, by ascending code.
 pub const RULES: &[Rule] = &join::<{ declarations::RULES.len() + types::RULES.len() + flow::RULES.len() }>([
@@ -19,9 +20,10 @@ pub const RULES: &[Rule] = &join::<{ declarations::RULES.len() + types::RULES.le
     &flow::RULES,
 ]);
 
-/// The rule that a code stands for, the parser's codes included.
+/// The rule that a code of the parser or the validator stands for.
 pub fn explain(code: &str) -> Option<&'static Rule> {
-    RULES.iter().chain(crate::text::RULES).find(|rule| rule.code.eq_ignore_ascii_case(code))
+    let code = code.trim();
+    text::RULES.iter().chain(RULES).find(|rule| rule.code.eq_ignore_ascii_case(code))
 }
 
 const fn join<const N: usize>(tables: [&[Rule]; 3]) -> [Rule; N] {

@@ -1,6 +1,6 @@
-//! Both programs of every rule, and the docs page that shows them.
+//! Both programs of every rule.
 
-use super::RULES;
+use super::{RULES, explain};
 use crate::text;
 use crate::validate::validate;
 
@@ -26,4 +26,13 @@ fn codes_ascend_without_gaps() {
     for (index, rule) in RULES.iter().enumerate() {
         assert_eq!(rule.code, format!("V{:03}", index + 1));
     }
+}
+
+#[test]
+fn codes_of_parser_and_validator_are_explained() {
+    assert_eq!(explain("V031").map(|rule| rule.code), Some("V031"));
+    assert_eq!(explain(" v031\n").map(|rule| rule.code), Some("V031"));
+    assert_eq!(explain("P001").map(|rule| rule.code), Some("P001"));
+    assert_eq!(explain("V999"), None);
+    assert_eq!(explain(""), None);
 }
