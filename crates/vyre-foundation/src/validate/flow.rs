@@ -28,7 +28,7 @@ pub(super) fn check(parts: &ProgramParts, findings: &mut Findings) {
             // Which lanes differ is all that counts here: a value of one workgroup is as good as a constant.
             uniformity.operand(*operand) == Level::Varying
         });
-        if !parted && differing.is_none() {
+        if findings.is_full() || (!parted && differing.is_none()) {
             return;
         }
         let lines = lines.get_or_insert_with(|| Lines::of(parts));
@@ -88,22 +88,48 @@ fn uniform_operands(node: &Node) -> [Option<Operand>; 3] {
     }
 }
 
-/// Lines by site, and the line that assigns each value.
+/// Lines by site, the line that assigns each value, and which buffers any line writes.
 struct Lines<'a> {
     nodes: Vec<&'a Node>,
     assigned_at: Vec<Option<u32>>,
+    written: Vec<bool>,
 }
 
 impl<'a> Lines<'a> {
     fn of(parts: &'a ProgramParts) -> Lines<'a> {
-        let mut lines = Lines { nodes: Vec::new(), assigned_at: vec![None; parts.body.values.len()] };
+        let mut lines = Lines {
+            nodes: Vec::new(),
+            assigned_at: vec![None; parts.body.values.len()],
+            written: vec![false; parts.buffers.len()],
+        };
         walk(&parts.body.block, |site, _, node| {
             lines.nodes.push(node);
             if let Some(result) = node.result() {
                 lines.assigned_at[result.index()].get_or_insert(site);
             }
         });
+        let bodies = parts.functions.iter().map(|function| &function.body).chain([&parts.body]);
+        for body in bodies {
+            walk(&body.block, |_, _, node| {
+                if let Some(buffer) = written(node) {
+                    lines.written[buffer.index()] = true;
+                }
+            });
+        }
         lines
+    }
+}
+
+/// The storage buffer that a line writes.
+fn written(node: &Node) -> Option<BufferId> {
+    match node {
+        Node::Store { buffer, .. } | Node::Atomic { buffer, .. } => Some(*buffer),
+        Node::AllReduce { dst, .. }
+        | Node::AllGather { dst, .. }
+        | Node::ReduceScatter { dst, .. }
+        | Node::Broadcast { dst, .. } => Some(*dst),
+        // An `mma` writes workgroup memory.
+        _ => None,
     }
 }
 
@@ -198,7 +224,7 @@ impl Finder<'_> {
                 "write `{} = uniform_load.{ty} @{name}[...]`",
                 self.value(*root).trim_matches('`')
             )),
-            BufferKind::ReadWrite { output: false, .. } if !self.is_written(*buffer) => {
+            BufferKind::ReadWrite { output: false, .. } if !self.lines.written[buffer.index()] => {
                 Some(format!("declare `@{name}` as `read`, for no line writes it"))
             }
             BufferKind::Workgroup
@@ -207,25 +233,6 @@ impl Finder<'_> {
             | BufferKind::Read { .. }
             | BufferKind::Table { .. } => None,
         }
-    }
-
-    fn is_written(&self, wanted: BufferId) -> bool {
-        let bodies = self.parts.functions.iter().map(|function| &function.body).chain([&self.parts.body]);
-        let mut written = false;
-        for body in bodies {
-            walk(&body.block, |_, _, node| {
-                written |= match node {
-                    Node::Store { buffer, .. } | Node::Atomic { buffer, .. } => *buffer == wanted,
-                    Node::AllReduce { dst, .. }
-                    | Node::AllGather { dst, .. }
-                    | Node::ReduceScatter { dst, .. }
-                    | Node::Broadcast { dst, .. } => *dst == wanted,
-                    // An `mma` writes workgroup memory only.
-                    _ => false,
-                };
-            });
-        }
-        written
     }
 
     /// Why the first of the chain varies: the locals on the way, and the source.

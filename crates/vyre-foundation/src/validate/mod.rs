@@ -122,6 +122,10 @@ struct Findings {
 }
 
 impl Findings {
+    fn is_full(&self) -> bool {
+        self.list.len() >= FINDINGS_MAX
+    }
+
     fn report(
         &mut self,
         code: &'static str,
@@ -129,7 +133,7 @@ impl Findings {
         message: impl Into<String>,
         fix: impl Into<String>,
     ) {
-        if self.list.len() < FINDINGS_MAX {
+        if !self.is_full() {
             self.list.push(Diagnostic { code, place, message: message.into(), fix: fix.into() });
         }
     }

@@ -74,6 +74,8 @@ pub struct BodyUniformity {
     levels: Vec<Level>,
     /// The node each varying node has its level from; itself for a source.
     causes: Vec<u32>,
+    /// The source at the end of that chain.
+    sources: Vec<u32>,
     /// The site of each block's line.
     block_sites: Vec<u32>,
     /// The block that each line stands in.
@@ -101,12 +103,12 @@ impl BodyUniformity {
         self.levels[self.line_node(site) as usize]
     }
 
-    /// Why a value is not the same for the grid: a shortest chain from the value to a source. Empty if it is.
+    /// Why a value is not the same for the grid: a short chain from the value to a source. Empty if it is.
     pub fn why_value(&self, value: Value) -> Vec<Cause> {
         self.why(self.nodes.value(value))
     }
 
-    /// Why a line is not run by the grid together: a shortest chain from its block to a source. Empty if it is.
+    /// Why a line is not run by the grid together: a short chain from its block to a source. Empty if it is.
     pub fn why_line(&self, site: u32) -> Vec<Cause> {
         self.why(self.line_node(site))
     }
@@ -120,16 +122,18 @@ impl BodyUniformity {
         if self.levels[node as usize] == Level::Grid {
             return chain;
         }
-        loop {
+        let source = self.sources[node as usize];
+        while node != source && chain.len() < CHAIN_STEPS_MAX {
             chain.push(self.nodes.cause(node, &self.block_sites));
-            let next = self.causes[node as usize];
-            if next == node {
-                return chain;
-            }
-            node = next;
+            node = self.causes[node as usize];
         }
+        chain.push(self.nodes.cause(source, &self.block_sites));
+        chain
     }
 }
+
+/// Steps that a chain of causes shows before its source; longer ones are cut there.
+const CHAIN_STEPS_MAX: usize = 256;
 
 /// Finds what is uniform in a program. Works on any sealed program, valid or not.
 pub fn analyse(parts: &ProgramParts) -> Uniformity {
@@ -362,6 +366,7 @@ impl<'a> Graph<'a> {
         let uses = Adjacency::new(count, self.edges.iter().copied());
         let mut levels = vec![Level::Grid; count];
         let mut causes: Vec<u32> = (0..count as u32).collect();
+        let mut sources = causes.clone();
         // The higher level first, so that each node is entered once.
         for level in [Level::Varying, Level::Workgroup] {
             let params = varying.iter().map(|node| (*node, Level::Varying));
@@ -377,13 +382,14 @@ impl<'a> Graph<'a> {
                     if levels[next as usize] < level {
                         levels[next as usize] = level;
                         causes[next as usize] = node;
+                        sources[next as usize] = sources[node as usize];
                         queue.push(next);
                     }
                 }
             }
         }
         let Graph { nodes, block_sites, line_blocks, .. } = self;
-        BodyUniformity { nodes, levels, causes, block_sites, line_blocks }
+        BodyUniformity { nodes, levels, causes, sources, block_sites, line_blocks }
     }
 
     /// Looks back from the returned operand: the highest source it depends on, and the parameters.
