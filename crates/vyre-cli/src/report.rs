@@ -67,6 +67,8 @@ impl Found {
 pub(crate) enum Failure {
     /// A program has errors.
     Findings { file: String, findings: Vec<Found> },
+    /// A run ended at a line.
+    Trap { file: String, found: Box<Found> },
     /// Anything else.
     Message { exit: u8, message: String, fix: String },
 }
@@ -83,6 +85,7 @@ impl Failure {
     pub(crate) fn exit(&self) -> u8 {
         match self {
             Failure::Findings { .. } => FINDINGS,
+            Failure::Trap { .. } => RUN,
             Failure::Message { exit, .. } => *exit,
         }
     }
@@ -91,6 +94,10 @@ impl Failure {
         match self {
             Failure::Findings { file, findings } => json!({ "kind": "findings", "file": file,
                 "findings": findings.iter().map(Found::json).collect::<Vec<_>>() }),
+            Failure::Trap { file, found } => {
+                let Found { line, column, message, fix, .. } = &**found;
+                json!({ "kind": "run", "file": file, "line": line, "column": column, "message": message, "fix": fix })
+            }
             Failure::Message { exit, message, fix } => {
                 let kind = ["ok", "findings", "usage", "run", "io"][usize::from(*exit)];
                 json!({ "kind": kind, "message": message, "fix": fix })
@@ -104,6 +111,7 @@ impl Failure {
             Failure::Findings { findings, .. } => {
                 findings.iter().map(|found| highlight(&found.rendered)).collect::<Vec<_>>().join("")
             }
+            Failure::Trap { found, .. } => highlight(&found.rendered),
             Failure::Message { message, fix, .. } => highlight(&format!("error: {message}\n  Fix: {fix}\n")),
         }
     }
@@ -132,7 +140,7 @@ pub(crate) fn highlight(rendered: &str) -> String {
     let mut out = String::with_capacity(rendered.len() + 64);
     for line in rendered.split_inclusive('\n') {
         let (body, end) = line.strip_suffix('\n').map_or((line, ""), |body| (body, "\n"));
-        if body.starts_with("error") {
+        if body.starts_with("error") || body.starts_with("warning") {
             let head = body.find([' ', ':']).unwrap_or(body.len());
             out.push_str(&paint(BAD, &body[..head]));
             out.push_str(&body[head..]);

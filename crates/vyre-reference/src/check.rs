@@ -63,7 +63,7 @@ impl Access {
     }
 
     /// What the access does, as a noun phrase.
-    const fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Access::Read => "read",
             Access::Write => "write",

@@ -1,16 +1,18 @@
 //! Runs a program file as the test it is.
 //!
-//! Each `//@ run` directive runs on the reference under every schedule of [`SCHEDULES`], once with the checks on: the
-//! outputs must be the expected bytes each time and no lanes may race. `//~ error[CODE]` expectations must be the
+//! Each `//@ run` directive runs on the reference under every schedule of [`SCHEDULES`], once with the checks on, and once
+//! more when optimised: the outputs must be the expected bytes each time and no lanes may race. `//~ error[CODE]` expectations must be the
 //! findings of parser and validator, all of them and on their lines. A file without either must be a valid program.
 //! Not here: finding files and printing results. The command and the test kit do that.
 
 use crate::host::{Error, ErrorKind, Kernel, Output, word};
+use crate::show::Source;
 use crate::spec::{Directives, Expect, ExpectedError, Run, Spec, directives};
 use std::path::Path;
 use std::time::Duration;
-use vyre_foundation::diagnostic::{Diagnostic, Place};
+use vyre_foundation::diagnostic::Diagnostic;
 use vyre_foundation::ir::{Buffer, Literal};
+use vyre_foundation::opt::optimise;
 use vyre_foundation::text::{self, SourceMap};
 use vyre_foundation::validate::{ValidProgram, validate};
 use vyre_reference::{FindingKind, Schedule};
@@ -64,7 +66,7 @@ impl Case {
 /// assert!(cases.len() == 1 && cases[0].passed(), "{cases:?}");
 /// ```
 pub fn test(name: &str, source: &str, folder: &Path) -> Vec<Case> {
-    let file = File { name, source, folder };
+    let file = File { name, text: source, folder };
     let found = match directives(source) {
         Ok(found) => found,
         Err(wrong) => return wrong.iter().map(|finding| file.unreadable(finding)).collect(),
@@ -84,46 +86,43 @@ pub fn test(name: &str, source: &str, folder: &Path) -> Vec<Case> {
 
 struct File<'f> {
     name: &'f str,
-    source: &'f str,
+    text: &'f str,
     folder: &'f Path,
 }
 
 impl File<'_> {
-    fn render(&self, finding: &Diagnostic, map: &SourceMap) -> String {
-        text::render(finding, self.name, self.source, map)
+    fn source<'s>(&'s self, map: &'s SourceMap) -> Source<'s> {
+        Source { name: self.name, text: self.text, map }
     }
 
     fn unreadable(&self, finding: &Diagnostic) -> Case {
-        Case::new(
-            line_of(finding, &SourceMap::default()),
-            "directive",
-            Err(self.render(finding, &SourceMap::default())),
-        )
+        let map = SourceMap::default();
+        let source = self.source(&map);
+        Case::new(source.line(finding), "directive", Err(source.diagnostic(finding)))
     }
 
     fn program(&self) -> Result<(ValidProgram, SourceMap), String> {
-        let join = |findings: Vec<Diagnostic>, map: &SourceMap| {
-            let all: Vec<String> = findings.iter().map(|finding| self.render(finding, map)).collect();
-            all.join("\n")
-        };
-        let parsed = text::parse(self.source).map_err(|findings| join(findings, &SourceMap::default()))?;
-        let program = validate(&parsed.program).map_err(|findings| join(findings, &parsed.map))?;
+        let map = SourceMap::default();
+        let parsed = text::parse(self.text).map_err(|findings| self.source(&map).diagnostics(&findings))?;
+        let program =
+            validate(&parsed.program).map_err(|findings| self.source(&parsed.map).diagnostics(&findings))?;
         Ok((program, parsed.map))
     }
 
     /// Whether the findings are exactly the expected ones.
     fn errors(&self, expected: &Directives) -> Case {
-        let (findings, map) = match text::parse(self.source) {
+        let (findings, map) = match text::parse(self.text) {
             Err(findings) => (findings, SourceMap::default()),
             Ok(parsed) => (validate(&parsed.program).err().unwrap_or_default(), parsed.map),
         };
+        let source = self.source(&map);
         let mut missing = expected.errors.clone();
         let mut complaints = Vec::new();
         for finding in &findings {
-            let this = ExpectedError { line: line_of(finding, &map), code: finding.code.to_owned() };
+            let this = ExpectedError { line: source.line(finding), code: finding.code.to_owned() };
             match missing.iter().position(|error| *error == this) {
                 Some(at) => drop(missing.swap_remove(at)),
-                None => complaints.push(format!("not expected: {}", self.render(finding, &map))),
+                None => complaints.push(format!("not expected: {}", source.diagnostic(finding).trim_end())),
             }
         }
         missing.sort();
@@ -138,9 +137,10 @@ impl File<'_> {
     }
 
     fn run(&self, kernel: &Kernel, map: &SourceMap, run: &Run) -> Result<(), String> {
+        let source = self.source(map);
         for (at, schedule) in SCHEDULES.into_iter().enumerate() {
             let result = launch(kernel, run, self.folder, schedule, at == 0);
-            self.judge(kernel, map, run, result).map_err(|message| match schedule {
+            self.judge(kernel, source, run, result).map_err(|message| match schedule {
                 Schedule::Forward => message,
                 other => format!("under schedule {other:?}: {message}"),
             })?;
@@ -149,13 +149,18 @@ impl File<'_> {
                 return Ok(());
             }
         }
-        Ok(())
+        let optimised = Kernel::from_valid(optimise(kernel.program()));
+        let result = launch(&optimised, run, self.folder, Schedule::Forward, false);
+        // The optimiser's lines are not the file's, so its traps and findings have no place here.
+        let nowhere = SourceMap::default();
+        let source = self.source(&nowhere);
+        self.judge(kernel, source, run, result).map_err(|message| format!("when optimised: {message}"))
     }
 
     fn judge(
         &self,
         kernel: &Kernel,
-        map: &SourceMap,
+        source: Source<'_>,
         run: &Run,
         result: Result<Output, Error>,
     ) -> Result<(), String> {
@@ -166,7 +171,7 @@ impl File<'_> {
                     false => Err(format!("trap {expected} is expected, and the run ended with trap {code}")),
                 };
             }
-            (_, Err(error)) => return Err(describe(&error, self.name, self.source, map)),
+            (_, Err(error)) => return Err(source.error(&error)),
             (_, Ok(output)) => output,
         };
         let race = output.findings().iter().find(|finding| finding.kind == FindingKind::Race);
@@ -174,7 +179,7 @@ impl File<'_> {
             (Expect::Trap(code), _) => Err(format!("trap {code} is expected, and the run ended without one")),
             (Expect::Race, Some(_)) => Ok(()),
             (Expect::Race, None) => Err("a race is expected, and none is found".into()),
-            (_, Some(race)) => Err(race.to_string()),
+            (_, Some(race)) => Err(source.finding(race)),
             (Expect::Success, None) => Ok(()),
             (Expect::Buffers(expected), None) => {
                 expected.iter().try_for_each(|(name, spec)| self.compare(kernel, &output, name, spec))
@@ -246,30 +251,4 @@ pub fn difference(buffer: &Buffer, expected: &[u8], actual: &[u8]) -> Option<Str
         ));
     }
     Some(lines)
-}
-
-/// An error of a run, with the source line where it has one.
-pub fn describe(error: &Error, name: &str, source: &str, map: &SourceMap) -> String {
-    match &error.kind {
-        ErrorKind::Trap { code, place, lane: [x, y, z] } => {
-            let message = format!("trap {code}, by lane ({x}, {y}, {z})");
-            let finding = Diagnostic { code: "trap", place: *place, message, fix: error.fix.clone() };
-            text::render(&finding, name, source, map)
-        }
-        ErrorKind::Program
-        | ErrorKind::Launch
-        | ErrorKind::Timeout
-        | ErrorKind::Memory
-        | ErrorKind::Internal => error.to_string(),
-    }
-}
-
-/// The line that a finding stands on.
-fn line_of(finding: &Diagnostic, map: &SourceMap) -> u32 {
-    match finding.place {
-        Place::Source(span) => span.line,
-        place @ (Place::Program | Place::Buffer(_) | Place::Function(_) | Place::Line { .. }) => {
-            map.span(place).map_or(1, |span| span.line)
-        }
-    }
 }

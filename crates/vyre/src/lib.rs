@@ -14,6 +14,7 @@
 
 pub mod filetest;
 pub mod host;
+pub mod show;
 pub mod spec;
 
 pub use vyre_foundation::ir::Program;

@@ -2,18 +2,19 @@
 
 use crate::args::Run;
 use crate::load::{self, Loaded};
-use crate::report::{BAD, BOLD, FINDINGS, Failure, Found, GOOD, OK, RUN, Report, highlight, paint};
+use crate::report::{BAD, BOLD, FINDINGS, Failure, Found, GOOD, OK, Report, highlight, paint};
 use crate::table::{Align, columns, grouped};
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use vyre::filetest::{describe, difference};
-use vyre::host::{Error, ErrorKind, Kernel, Launch, Output};
+use vyre::filetest::difference;
+use vyre::host::{Error, Kernel, Launch, Output};
 use vyre::ir::{Buffer, Literal};
 use vyre::launch::bound_buffers;
 use vyre::reference::{FindingKind, Trace};
+use vyre::show::{Source, trap};
 use vyre::spec::{Expect, Spec, directives};
 use vyre::text::{self, SourceMap};
 
@@ -36,7 +37,7 @@ pub(crate) fn run(args: &Run, report: &Report) -> Result<u8, Failure> {
     }
     let differences = plan.differences(&kernel, &output)?;
     let races = output.findings().iter().any(|finding| finding.kind == FindingKind::Race);
-    report.json(|| as_json(args, &kernel, &output, &differences));
+    report.json(|| as_json(args, &loaded, &kernel, &output, &differences));
     if !report.is_json() {
         report.text(&as_text(args, &loaded, &kernel, &output));
         report.text(&verdict(&plan, &differences));
@@ -227,18 +228,9 @@ fn out_files(args: &Run, kernel: &Kernel) -> Result<Vec<(String, PathBuf)>, Fail
 
 /// A trap points at its line; what else can go wrong has no place.
 fn run_failure(error: &Error, loaded: &Loaded) -> Failure {
-    match &error.kind {
-        ErrorKind::Trap { .. } => {
-            let shown = describe(error, &loaded.name, &loaded.source, &loaded.map);
-            let (message, fix) = shown.trim_end().rsplit_once("\n  Fix: ").unwrap_or((&shown, &error.fix));
-            let message = message.strip_prefix("error").unwrap_or(message).trim_start().to_owned();
-            Failure::Message { exit: RUN, message, fix: fix.to_owned() }
-        }
-        ErrorKind::Program
-        | ErrorKind::Launch
-        | ErrorKind::Timeout
-        | ErrorKind::Memory
-        | ErrorKind::Internal => Failure::from(error.clone()),
+    match trap(error) {
+        Some(finding) => Failure::Trap { file: loaded.name.clone(), found: Box::new(loaded.found(&finding)) },
+        None => Failure::from(error.clone()),
     }
 }
 
@@ -285,7 +277,7 @@ fn lanes(kernel: &Kernel, output: &Output) -> u64 {
     groups * kernel.program().parts().workgroup_lanes()
 }
 
-fn as_json(args: &Run, kernel: &Kernel, output: &Output, differences: &[String]) -> Value {
+fn as_json(args: &Run, loaded: &Loaded, kernel: &Kernel, output: &Output, differences: &[String]) -> Value {
     let program = kernel.program().program();
     let outputs: Vec<Value> = output
         .outputs()
@@ -308,7 +300,7 @@ fn as_json(args: &Run, kernel: &Kernel, output: &Output, differences: &[String])
         "lane_instructions": output.lane_instructions(),
         "wall_ns": u64::try_from(output.wall().as_nanos()).unwrap_or(u64::MAX),
         "outputs": outputs,
-        "findings": output.findings().iter().map(|finding| finding.to_string()).collect::<Vec<_>>(),
+        "findings": findings(loaded, output),
         "differences": differences,
     })
 }
@@ -347,13 +339,20 @@ fn as_text(args: &Run, loaded: &Loaded, kernel: &Kernel, output: &Output) -> Str
     } else {
         text.push_str("\n  The program declares no output.\n");
     }
+    let source = Source { name: &loaded.name, text: &loaded.source, map: &loaded.map };
     for finding in output.findings() {
-        text.push_str(&highlight(&format!("\n{finding}\n")));
+        text.push_str(&highlight(&format!("\n{}", source.finding(finding))));
     }
     if args.check_races && output.findings().is_empty() {
         text.push_str(&format!("\n  {}\n", paint(GOOD, "no races, no access out of bounds")));
     }
     text
+}
+
+fn findings(loaded: &Loaded, output: &Output) -> Vec<Value> {
+    let source = Source { name: &loaded.name, text: &loaded.source, map: &loaded.map };
+    let json = |finding| loaded.found(&source.as_diagnostic(finding)).json();
+    output.findings().iter().map(json).collect()
 }
 
 fn first_values(buffer: &Buffer, bytes: &[u8]) -> String {
