@@ -1,0 +1,367 @@
+//! The driver contract on the reference backend: bindings, resident memory, sequences, async, faults, recovery.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use vyre_driver::routing::{Choice, dispatch, route};
+use vyre_driver::{
+    BackendError, CancelToken, DispatchConfig, ErrorCode, HandleFault, ResidentDispatchStep, ResidentReadRange,
+    Resource, VyreBackend, pipeline, registry,
+};
+use vyre_driver_reference::ReferenceBackend;
+use vyre_foundation::ir::Program;
+use vyre_foundation::text;
+
+fn parse(source: &str) -> Program {
+    text::parse(source).unwrap_or_else(|findings| panic!("{findings:?}")).program
+}
+
+fn words(values: &[u32]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.to_le_bytes()).collect()
+}
+
+/// `y[i] = x[i] * k + y[i]`.
+fn scale() -> Program {
+    parse(
+        "program @scale workgroup(4, 1, 1) {
+          buffer @k : uniform    u32[1] binding 0
+          buffer @x : read       u32[]  binding 3
+          buffer @y : read_write u32[]  binding 5 output
+          %i = global_id x
+          %k = load.u32 @k[0]
+          %x = load.u32 @x[%i]
+          %y = load.u32 @y[%i]
+          %p = mul.u32 %k, %x
+          %s = add.u32 %p, %y
+          store.u32 @y[%i], %s
+        }",
+    )
+}
+
+/// Loops 2^32 - 1 times.
+fn endless() -> Program {
+    parse(
+        "program @endless workgroup(1, 1, 1) {
+          buffer @y : read_write u32[1] binding 0 output
+          var $a : u32 = 1
+          for %i in 0..4294967295 {
+            %a = get.u32 $a
+            %b = mul.u32 %a, 3
+            set.u32 $a, %b
+          }
+          %r = get.u32 $a
+          store.u32 @y[0], %r
+        }",
+    )
+}
+
+fn code<T: std::fmt::Debug>(result: Result<T, BackendError>) -> ErrorCode {
+    let error = result.expect_err("must fail");
+    assert!(error.to_string().contains("Fix:"), "{error}");
+    error.code()
+}
+
+#[test]
+fn outputs_take_their_size_from_input_config_or_declaration() {
+    let backend = ReferenceBackend::new();
+    let (k, x) = (words(&[3]), words(&[1, 2, 3]));
+    let sized = DispatchConfig { output_sizes: vec![12], ..DispatchConfig::default() };
+    let plain = DispatchConfig::default();
+    let program = scale();
+    let expected = vec![words(&[3, 6, 9])];
+    assert_eq!(backend.dispatch(&program, &[k.clone(), x.clone()], &sized).unwrap(), expected);
+    assert_eq!(backend.dispatch(&program, &[k.clone(), x.clone(), words(&[0; 3])], &plain).unwrap(), expected);
+    assert_eq!(backend.dispatch(&program, &[k.clone(), x.clone(), vec![]], &sized).unwrap(), expected);
+    let kept = backend.dispatch(&program, &[k.clone(), x.clone(), words(&[100; 3])], &plain).unwrap();
+    assert_eq!(kept, [words(&[103, 106, 109])]);
+
+    let refused: [(Vec<Vec<u8>>, DispatchConfig); 5] = [
+        (vec![k.clone(), x.clone()], plain.clone()),
+        (vec![k.clone()], plain.clone()),
+        (vec![k.clone(), x.clone(), words(&[0; 2])], sized.clone()),
+        (vec![k.clone(), vec![1, 2, 3], words(&[0])], plain.clone()),
+        (vec![words(&[1, 2]), x.clone(), words(&[0; 3])], plain),
+    ];
+    for (inputs, config) in refused {
+        assert_eq!(code(backend.dispatch(&program, &inputs, &config)), ErrorCode::InvalidLaunch);
+    }
+}
+
+#[test]
+fn what_is_wrong_is_refused_before_any_launch() {
+    let backend = ReferenceBackend::new();
+    let invalid = parse("program @bad workgroup(1, 1, 1) {\n  break\n}\n");
+    assert_eq!(code(backend.dispatch(&invalid, &[], &DispatchConfig::default())), ErrorCode::InvalidProgram);
+    let huge = DispatchConfig { grid_override: Some([u32::MAX, 2, 1]), ..DispatchConfig::default() };
+    let inputs = [words(&[1]), words(&[1]), words(&[1])];
+    assert_eq!(code(backend.dispatch(&scale(), &inputs, &huge)), ErrorCode::InvalidLaunch);
+    let wide = DispatchConfig { workgroup_override: Some([2048, 1, 1]), ..DispatchConfig::default() };
+    assert_eq!(code(backend.dispatch(&scale(), &inputs, &wide)), ErrorCode::InvalidProgram);
+    assert_eq!(backend.backend_metric_snapshot()[0], ("dispatches", 0));
+}
+
+#[test]
+fn a_workgroup_override_is_a_new_program() {
+    let program = parse(
+        "program @size workgroup(4, 1, 1) {
+          buffer @y : read_write u32[] binding 0 output
+          %i = global_id x
+          %s = workgroup_size x
+          store.u32 @y[%i], %s
+        }",
+    );
+    let backend = ReferenceBackend::new();
+    let config = DispatchConfig { workgroup_override: Some([2, 1, 1]), ..DispatchConfig::default() };
+    assert_eq!(backend.dispatch(&program, &[words(&[0; 3])], &config).unwrap(), [words(&[2; 3])]);
+    assert_eq!(
+        backend.dispatch(&program, &[words(&[0; 3])], &DispatchConfig::default()).unwrap(),
+        [words(&[4; 3])]
+    );
+}
+
+#[test]
+fn resident_buffers_keep_what_programs_leave_in_them() {
+    let backend = ReferenceBackend::new();
+    let [k, x, y] = [4, 12, 12].map(|bytes| backend.allocate_resident(bytes).unwrap());
+    assert_eq!(backend.download_resident(&y).unwrap(), [0; 12], "resident memory starts at zero");
+    backend.upload_resident_many(&[(&k, &words(&[2])), (&x, &words(&[1, 2, 3]))]).unwrap();
+    let resources = [k.clone(), x.clone(), y.clone()];
+    let program = scale();
+    let config = DispatchConfig::default();
+    let timed = backend.dispatch_resident_timed(&program, &resources, &config).unwrap();
+    assert!(timed.wall_ns >= timed.wait_ns.unwrap() && timed.device_ns.is_none());
+    backend.upload_resident_at(&x, 4, &words(&[50])).unwrap();
+    backend.dispatch_resident_timed(&program, &resources, &config).unwrap();
+    assert_eq!(backend.download_resident(&y).unwrap(), words(&[4, 104, 12]));
+    assert_eq!(backend.download_resident_range(&y, 4, 8).unwrap(), words(&[104, 12]));
+
+    let range = ResidentReadRange { resource: &y, byte_offset: 8, byte_len: 4 };
+    let step = ResidentDispatchStep { program: &program, resources: &resources, grid_override: None };
+    let mut out = vec![9; 99];
+    let storage = out.as_ptr();
+    backend
+        .dispatch_resident_repeated_sequence_read_ranges_into(&[step], &[step, step], 3, &[range], &mut [&mut out])
+        .unwrap();
+    assert_eq!(out, words(&[12 + 7 * 6]), "one and three times two dispatches");
+    assert_eq!(out.as_ptr(), storage, "readback reuses the caller's storage");
+    let timing =
+        backend.dispatch_resident_sequence_read_ranges_timed_into(&[step], &[range], &mut [&mut out]).unwrap();
+    assert!(timing.wall_ns > 0 && timing.wait_ns.is_some() && timing.device_ns.is_none());
+    for resource in resources {
+        backend.free_resident(resource).unwrap();
+    }
+    assert!(backend.backend_metric_snapshot().contains(&("resident_bytes", 0)));
+}
+
+#[test]
+fn wrong_handles_and_ranges_are_errors() {
+    let backend = ReferenceBackend::new();
+    let other = ReferenceBackend::new();
+    let y = backend.allocate_resident(8).unwrap();
+    let fault = |result: Result<(), BackendError>| match result {
+        Err(BackendError::BadHandle { cause, .. }) => cause,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(fault(other.upload_resident(&y, &[0; 8])), HandleFault::Foreign);
+    assert_eq!(code(backend.upload_resident(&y, &[0; 7])), ErrorCode::InvalidLaunch);
+    assert_eq!(code(backend.upload_resident_at(&y, 6, &[0; 3])), ErrorCode::InvalidLaunch);
+    assert_eq!(code(backend.download_resident_range(&y, usize::MAX, 2)), ErrorCode::InvalidLaunch);
+    let (good, bad) = (words(&[1, 2]), words(&[3]));
+    assert!(backend.upload_resident_many(&[(&y, &good), (&y, &bad)]).is_err());
+    assert_eq!(backend.download_resident(&y).unwrap(), [0; 8], "a failed batch changes nothing");
+    let k = backend.allocate_resident(4).unwrap();
+    let twice = [k, y.clone(), y.clone()];
+    let bound_twice = backend.dispatch_resident_timed(&scale(), &twice, &DispatchConfig::default()).map(drop);
+    assert_eq!(fault(bound_twice), HandleFault::BoundTwice);
+    backend.free_resident(y.clone()).unwrap();
+    assert_eq!(fault(backend.free_resident(y.clone())), HandleFault::Freed);
+    assert_eq!(fault(backend.download_resident(&y).map(drop)), HandleFault::Freed);
+}
+
+#[test]
+fn device_buffers_are_the_same_memory_behind_a_typed_handle() {
+    let backend = ReferenceBackend::new();
+    let mut k = backend.allocate_device_buffer(4).unwrap();
+    let mut x = backend.allocate_device_buffer(8).unwrap();
+    let mut y = backend.allocate_device_buffer(8).unwrap();
+    backend.upload_device_buffer(&mut *k, &words(&[10])).unwrap();
+    backend.upload_device_buffer(&mut *x, &words(&[1, 2])).unwrap();
+    let config = DispatchConfig::default();
+    backend.dispatch_with_device_buffers(&scale(), &[&*k, &*x], &mut [&mut *y], &config).unwrap();
+    assert_eq!(backend.download_device_buffer(&*y).unwrap(), words(&[10, 20]));
+    assert_eq!(
+        code(backend.dispatch_with_device_buffers(&scale(), &[&*k], &mut [&mut *y], &config)),
+        ErrorCode::InvalidLaunch
+    );
+    assert_eq!(code(ReferenceBackend::new().download_device_buffer(&*y)), ErrorCode::BadHandle);
+    for buffer in [k, x, y] {
+        backend.free_device_buffer(buffer).unwrap();
+    }
+}
+
+#[test]
+fn a_trap_fails_the_dispatch_and_invalidates_what_it_could_write() {
+    let program = parse(
+        "program @guard workgroup(1, 1, 1) {
+          buffer @x : read       u32[] binding 0
+          buffer @y : read_write u32[] binding 1 output
+          %i = global_id x
+          store.u32 @y[%i], 1
+          %v = load.u32 @x[%i]
+          %z = eq.u32 %v, 0
+          if %z {
+            trap 7
+          }
+        }",
+    );
+    let backend = ReferenceBackend::new();
+    let x = backend.allocate_resident(4).unwrap();
+    let y = backend.allocate_resident(4).unwrap();
+    let resources = [x.clone(), y.clone()];
+    let config = DispatchConfig::default();
+    match backend.dispatch_resident_timed(&program, &resources, &config) {
+        Err(BackendError::Trap { code: 7, place }) => assert!(place.contains("trap 7"), "{place}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(code(backend.download_resident(&y)), ErrorCode::BadHandle);
+    assert_eq!(backend.download_resident(&x).unwrap(), [0; 4], "what it only reads is untouched");
+    backend.upload_resident(&x, &words(&[1])).unwrap();
+    assert_eq!(code(backend.dispatch_resident_timed(&program, &resources, &config)), ErrorCode::BadHandle);
+    backend.upload_resident(&y, &[0; 4]).unwrap();
+    backend.dispatch_resident_timed(&program, &resources, &config).unwrap();
+    assert_eq!(backend.download_resident(&y).unwrap(), words(&[1]));
+}
+
+#[test]
+fn a_dispatch_that_hangs_ends_at_its_timeout_and_the_next_one_works() {
+    let backend = ReferenceBackend::new();
+    let limit = Duration::from_millis(50);
+    let config = DispatchConfig { timeout: Some(limit), ..DispatchConfig::default() };
+    let start = Instant::now();
+    let error = backend.dispatch(&endless(), &[], &config).unwrap_err();
+    assert_eq!(error, BackendError::Timeout { limit });
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    let inputs = [words(&[2]), words(&[4]), words(&[0])];
+    assert_eq!(backend.dispatch(&scale(), &inputs, &config).unwrap(), [words(&[8])]);
+}
+
+#[test]
+fn async_dispatches_can_be_awaited_timed_out_and_cancelled() {
+    let backend = ReferenceBackend::new();
+    let config = DispatchConfig::default();
+    let pending = {
+        let inputs = [words(&[2]), words(&[4]), words(&[0])];
+        let borrowed: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+        backend.dispatch_borrowed_async(&scale(), &borrowed, &config).unwrap()
+    };
+    assert_eq!(pending.await_result().unwrap(), [words(&[8])], "the inputs are gone by now");
+
+    let pending = backend.dispatch_async(&endless(), &[], &config).unwrap();
+    assert!(!pending.is_ready());
+    pending.cancel();
+    assert_eq!(pending.await_result().unwrap_err(), BackendError::Cancelled);
+
+    let limit = Duration::from_millis(20);
+    let pending = backend.dispatch_async(&endless(), &[], &config).unwrap();
+    assert_eq!(pending.await_timeout(limit).unwrap_err(), BackendError::Timeout { limit });
+
+    let token = CancelToken::new();
+    let cancellable = DispatchConfig { cancel: Some(token.clone()), ..DispatchConfig::default() };
+    let pending = backend.dispatch_async(&endless(), &[], &cancellable).unwrap();
+    token.cancel();
+    assert_eq!(pending.await_result().unwrap_err(), BackendError::Cancelled);
+
+    // Errors of the run come from `await_result`.
+    let pending = backend.dispatch_async(&scale(), &[], &config).unwrap();
+    assert_eq!(code(pending.await_result()), ErrorCode::InvalidLaunch);
+}
+
+#[test]
+fn the_grid_of_an_indirect_dispatch_is_read_from_its_buffer() {
+    let program = parse(
+        "program @indirect workgroup(1, 1, 1) {
+          buffer @args : read       u32[] binding 0
+          buffer @y    : read_write u32[] binding 1 output
+          indirect @args[1]
+          %i = global_index
+          store.u32 @y[%i], 1
+        }",
+    );
+    let backend = ReferenceBackend::new();
+    let config = DispatchConfig::default();
+    let run = |args: &[u32]| backend.dispatch(&program, &[words(args), words(&[0; 8])], &config);
+    assert_eq!(run(&[9, 2, 3, 1]).unwrap(), [words(&[1, 1, 1, 1, 1, 1, 0, 0])]);
+    assert_eq!(run(&[9, 2, 0, 1]).unwrap(), [words(&[0; 8])]);
+    assert_eq!(code(run(&[9, u32::MAX, u32::MAX, 1])), ErrorCode::InvalidLaunch);
+    let args = backend.allocate_resident(16).unwrap();
+    let y = backend.allocate_resident(32).unwrap();
+    backend.upload_resident(&args, &words(&[0, 3, 1, 1])).unwrap();
+    backend.dispatch_resident_timed(&program, &[args, y.clone()], &config).unwrap();
+    assert_eq!(backend.download_resident(&y).unwrap(), words(&[1, 1, 1, 0, 0, 0, 0, 0]));
+}
+
+#[test]
+fn recovery_invalidates_pipelines_and_handles_and_shutdown_ends_dispatch() {
+    let backend = ReferenceBackend::new();
+    let program = scale();
+    let config = DispatchConfig::default();
+    let inputs = [words(&[2]), words(&[4]), words(&[0])];
+    let borrowed: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+    let pipeline = backend.compile_native(&program, &config).unwrap().unwrap();
+    let handle = backend.allocate_resident(4).unwrap();
+    assert_eq!(pipeline.dispatch(&borrowed, &config).unwrap(), [words(&[8])]);
+    assert_eq!(pipeline.dispatch_batch(&[&borrowed, &borrowed], &config).unwrap().len(), 2);
+
+    backend.lose_device();
+    assert!(backend.device_lost() && !pipeline.is_valid());
+    assert_eq!(code(pipeline.dispatch(&borrowed, &config)), ErrorCode::DeviceLost);
+    assert_eq!(code(backend.dispatch(&program, &inputs, &config)), ErrorCode::DeviceLost);
+
+    backend.try_recover().unwrap();
+    assert!(!backend.device_lost());
+    assert_eq!(code(pipeline.dispatch(&borrowed, &config)), ErrorCode::PipelineInvalidated);
+    assert_eq!(code(backend.download_resident(&handle)), ErrorCode::BadHandle);
+    assert_eq!(backend.dispatch(&program, &inputs, &config).unwrap(), [words(&[8])]);
+
+    backend.shutdown().unwrap();
+    assert_eq!(code(backend.dispatch(&program, &inputs, &config)), ErrorCode::ShutDown);
+    assert_eq!(code(backend.try_recover()), ErrorCode::ShutDown);
+}
+
+#[test]
+fn pipelines_count_their_cache() {
+    let backend = ReferenceBackend::new();
+    let config = DispatchConfig::default();
+    for _ in 0..3 {
+        backend.compile_native(&scale(), &config).unwrap();
+    }
+    let counts = backend.pipeline_cache_snapshot().unwrap();
+    assert_eq!((counts.hits, counts.misses, counts.entries), (2, 1, 1));
+}
+
+#[test]
+fn routing_finds_the_reference_and_never_substitutes() {
+    let inputs = [words(&[2]), words(&[4]), words(&[0])];
+    let borrowed: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+    let config = DispatchConfig::default();
+    let (outputs, taken) = dispatch(Choice::Auto, &scale(), &borrowed, &config).unwrap();
+    assert_eq!((outputs, taken.backend.id()), (vec![words(&[8])], "reference"));
+    match route(Choice::Id("cuda-9"), &scale(), &borrowed, &config) {
+        Err(error) => {
+            assert_eq!(error.code(), ErrorCode::Unavailable);
+            assert!(error.to_string().contains("reference"), "{error}");
+        }
+        Ok(_) => panic!("no such backend"),
+    }
+    let shared: Arc<dyn VyreBackend> = registry::open("reference").unwrap();
+    let pipeline = pipeline::compile(&shared, &scale(), &config).unwrap();
+    assert_eq!(pipeline.dispatch(&borrowed, &config).unwrap(), [words(&[8])]);
+}
+
+#[test]
+fn borrowed_bytes_may_stand_beside_resident_ones() {
+    let backend = ReferenceBackend::new();
+    let y = backend.allocate_resident(8).unwrap();
+    let resources = [Resource::Borrowed(words(&[5])), Resource::Borrowed(words(&[1, 2])), y.clone()];
+    backend.dispatch_resident_timed(&scale(), &resources, &DispatchConfig::default()).unwrap();
+    assert_eq!(backend.download_resident(&y).unwrap(), words(&[5, 10]));
+}
