@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vyre_driver::routing::{Choice, dispatch, route};
 use vyre_driver::{
-    BackendError, CancelToken, DispatchConfig, ErrorCode, HandleFault, ResidentDispatchStep, ResidentReadRange,
-    Resource, VyreBackend, pipeline, registry,
+    BackendError, CancelToken, DispatchConfig, ErrorCode, HandleFault, ResidentDispatchStep,
+    ResidentReadRange, Resource, VyreBackend, pipeline, registry,
 };
 use vyre_driver_reference::ReferenceBackend;
 use vyre_foundation::ir::Program;
@@ -69,7 +69,10 @@ fn outputs_take_their_size_from_input_config_or_declaration() {
     let program = scale();
     let expected = vec![words(&[3, 6, 9])];
     assert_eq!(backend.dispatch(&program, &[k.clone(), x.clone()], &sized).unwrap(), expected);
-    assert_eq!(backend.dispatch(&program, &[k.clone(), x.clone(), words(&[0; 3])], &plain).unwrap(), expected);
+    assert_eq!(
+        backend.dispatch(&program, &[k.clone(), x.clone(), words(&[0; 3])], &plain).unwrap(),
+        expected
+    );
     assert_eq!(backend.dispatch(&program, &[k.clone(), x.clone(), vec![]], &sized).unwrap(), expected);
     let kept = backend.dispatch(&program, &[k.clone(), x.clone(), words(&[100; 3])], &plain).unwrap();
     assert_eq!(kept, [words(&[103, 106, 109])]);
@@ -139,12 +142,19 @@ fn resident_buffers_keep_what_programs_leave_in_them() {
     let mut out = vec![9; 99];
     let storage = out.as_ptr();
     backend
-        .dispatch_resident_repeated_sequence_read_ranges_into(&[step], &[step, step], 3, &[range], &mut [&mut out])
+        .dispatch_resident_repeated_sequence_read_ranges_into(
+            &[step],
+            &[step, step],
+            3,
+            &[range],
+            &mut [&mut out],
+        )
         .unwrap();
     assert_eq!(out, words(&[12 + 7 * 6]), "one and three times two dispatches");
     assert_eq!(out.as_ptr(), storage, "readback reuses the caller's storage");
-    let timing =
-        backend.dispatch_resident_sequence_read_ranges_timed_into(&[step], &[range], &mut [&mut out]).unwrap();
+    let timing = backend
+        .dispatch_resident_sequence_read_ranges_timed_into(&[step], &[range], &mut [&mut out])
+        .unwrap();
     assert!(timing.wall_ns > 0 && timing.wait_ns.is_some() && timing.device_ns.is_none());
     for resource in resources {
         backend.free_resident(resource).unwrap();

@@ -2,7 +2,8 @@
 //! by the host.
 
 use vyre_driver::grid_sync::{
-    Fixpoint, dispatch, dispatch_resident_grid_sync_fixpoint_into, dispatch_with_grid_sync_split_into, has_grid_sync,
+    Fixpoint, dispatch, dispatch_resident_grid_sync_fixpoint_into, dispatch_with_grid_sync_split_into,
+    has_grid_sync,
 };
 use vyre_driver::{BackendError, DispatchConfig, ErrorCode, OutputBuffers, ResidentReadRange, VyreBackend};
 use vyre_driver_reference::ReferenceBackend;
@@ -21,7 +22,11 @@ fn words(values: &[u32]) -> Vec<u8> {
 }
 
 /// Runs a program in all three ways and compares.
-fn check(program: &Program, inputs: &[Vec<u8>], config: &DispatchConfig) -> Result<OutputBuffers, BackendError> {
+fn check(
+    program: &Program,
+    inputs: &[Vec<u8>],
+    config: &DispatchConfig,
+) -> Result<OutputBuffers, BackendError> {
     let backend = ReferenceBackend::new();
     let borrowed: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
     let native = backend.dispatch_borrowed(program, &borrowed, config);

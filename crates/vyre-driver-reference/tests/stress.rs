@@ -75,7 +75,8 @@ fn threads_share_a_backend_that_is_lost_and_recovered() {
                         Err(error) => {
                             // What a loss may lead to, and nothing else.
                             let code = error.code();
-                            let known = [ErrorCode::DeviceLost, ErrorCode::BadHandle, ErrorCode::PipelineInvalidated];
+                            let known =
+                                [ErrorCode::DeviceLost, ErrorCode::BadHandle, ErrorCode::PipelineInvalidated];
                             assert!(known.contains(&code), "{error}");
                             failed.fetch_add(1, Ordering::Relaxed)
                         }
