@@ -101,6 +101,7 @@ impl Parser<'_> {
             if self.full() {
                 return Block::new();
             }
+            let start = self.token.start;
             let read = match self.token.kind {
                 Kind::Newline => {
                     self.bump();
@@ -117,7 +118,7 @@ impl Parser<'_> {
                 _ => self.line(&mut blocks, is_program),
             };
             if read.is_err()
-                && let Some(block) = self.recover(&mut blocks)
+                && let Some(block) = self.recover(&mut blocks, start)
             {
                 return block;
             }
@@ -126,6 +127,10 @@ impl Parser<'_> {
 
     fn unclosed(&mut self, blocks: &Blocks) {
         let Some(frame) = blocks.frames.last() else { return };
+        // One that was only assumed has been reported as missing.
+        if frame.brace.kind != Kind::OpenBrace {
+            return;
+        }
         self.error(
             "P018",
             frame.brace,
@@ -136,6 +141,7 @@ impl Parser<'_> {
 
     /// Opens a block; the `{` has been taken.
     pub(super) fn open(&mut self, blocks: &mut Blocks, open: Open, brace: Token) {
+        self.block_due = false;
         if blocks.too_deep == 0 && blocks.frames.len() <= limits::NESTING_MAX {
             blocks.frames.push(Frame { open, brace, block: Block::new() });
             return;
@@ -165,6 +171,7 @@ impl Parser<'_> {
         };
         if self.take_word("else") {
             let open = then.map_or(Open::Broken, |(cond, then)| Open::Else { cond, then });
+            self.block_due = true;
             let brace = self.else_brace()?;
             self.open(blocks, open, brace);
             return self.end_of_header().map(|()| None);
@@ -213,41 +220,48 @@ impl Parser<'_> {
         if self.at(Kind::CloseBrace) { Ok(()) } else { self.end_of_line() }
     }
 
-    /// Skips to the end of the line, minding braces; gives the block if the body was closed.
-    pub(super) fn recover(&mut self, blocks: &mut Blocks) -> Option<Block> {
-        loop {
-            match self.token.kind {
-                Kind::Newline => {
-                    self.bump();
-                    return None;
-                }
-                Kind::End => return None,
-                Kind::OpenBrace => {
-                    let brace = self.bump();
-                    self.open(blocks, Open::Broken, brace);
-                }
-                Kind::CloseBrace => {
-                    self.bump();
-                    match blocks.pop() {
-                        Closed::Body(block) => return Some(block),
-                        // Another error has been reported, so this block is never seen.
-                        Closed::Then { .. } | Closed::Done(_) | Closed::Dropped => {}
-                    }
-                }
-                _ => {
-                    self.bump();
-                }
+    /// Skips to the end of the line, minding braces; gives the block if the body was closed. `start` is where the line
+    /// that failed started.
+    fn recover(&mut self, blocks: &mut Blocks, start: u32) -> Option<Block> {
+        // A list that was not closed has been left for the line that follows: that line is not the wrong one.
+        let at_next_line = self.fresh && self.token.start > start;
+        while !at_next_line && !matches!(self.token.kind, Kind::Newline | Kind::End) {
+            let token = self.bump();
+            match token.kind {
+                Kind::OpenBrace => self.open(blocks, Open::Broken, token),
+                Kind::CloseBrace => match blocks.pop() {
+                    Closed::Body(block) => return Some(block),
+                    // Another error has been reported, so this block is never seen.
+                    Closed::Then { .. } | Closed::Done(_) | Closed::Dropped => {}
+                },
+                _ => {}
             }
         }
+        if std::mem::take(&mut self.block_due) {
+            let brace = self.assumed_brace();
+            self.open(blocks, Open::Broken, brace);
+        }
+        None
     }
 
-    /// Skips to the end of the line outside a body; gives the `{` if one stands last.
+    /// The `{` on the next line, or what stands there instead of the `{` that has been reported missing.
+    fn assumed_brace(&mut self) -> Token {
+        self.skip_newlines();
+        self.take(Kind::OpenBrace).unwrap_or(self.token)
+    }
+
+    /// Skips the rest of a program's or function's wrong header; gives the `{` of its block, or what stands where it is
+    /// missing, or `None` if the block ends on the same line.
     pub(super) fn recover_header(&mut self) -> Option<Token> {
         let mut brace = None;
-        while !self.at(Kind::Newline) && !self.at(Kind::End) {
+        while !self.fresh && !matches!(self.token.kind, Kind::Newline | Kind::End) {
             let token = self.bump();
-            brace = (token.kind == Kind::OpenBrace).then_some(token);
+            match token.kind {
+                Kind::OpenBrace => brace = Some(token),
+                Kind::CloseBrace => return None,
+                _ => {}
+            }
         }
-        brace
+        Some(brace.unwrap_or_else(|| self.assumed_brace()))
     }
 }

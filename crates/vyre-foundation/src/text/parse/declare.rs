@@ -33,8 +33,7 @@ impl<'s> Parser<'s> {
             Ok(brace) => Some(brace),
             Err(_) => self.recover_header(),
         };
-        // Without a `{` the lines below can still be read.
-        let block = self.body(brace.unwrap_or(self.token), true);
+        let block = brace.map(|brace| self.body(brace, true)).unwrap_or_default();
         let scope = std::mem::take(&mut self.scope);
         self.report_unassigned(&scope);
         (self.parts.body, self.map.body) = scope.into_body(block);
@@ -198,23 +197,10 @@ impl<'s> Parser<'s> {
         self.expect(Kind::CloseBracket, "`]`")?;
         self.expect(Kind::Equals, "`=`")?;
         self.expect(Kind::OpenBracket, "`[`")?;
-        let mut data = Vec::new();
-        self.skip_newlines();
-        while !self.at(Kind::CloseBracket) {
-            let token = self.token;
-            data.push(self.element_bits(ty)?);
-            self.table_elements += 1;
-            if self.table_elements > limits::TABLE_ELEMENTS_MAX {
-                return Err(self.too_many("table elements", limits::TABLE_ELEMENTS_MAX, token));
-            }
-            self.skip_newlines();
-            if self.take(Kind::Comma).is_none() {
-                break;
-            }
-            self.skip_newlines();
-        }
-        self.expect(Kind::CloseBracket, "`,` or `]`")?;
-        if data.len() != len as usize {
+        let errors = self.findings.len();
+        let data = self.elements(ty)?;
+        self.expect_close(Kind::CloseBracket, "`,` or `]`")?;
+        if data.len() != len as usize && errors == self.findings.len() {
             let count = data.len();
             return Err(self.error(
                 "P026",
@@ -226,13 +212,39 @@ impl<'s> Parser<'s> {
         Ok((BufferKind::Table { data }, ty, Some(len)))
     }
 
-    /// An element of a table. Its type is the table's, whatever a suffix says.
-    fn element_bits(&mut self, ty: DataType) -> Parse<u64> {
-        let token = self.token;
-        if !self.at_literal() {
-            return Err(self.unexpected("a literal"));
+    /// The elements of a table up to its `]`. A wrong one is reported, and the list goes on.
+    fn elements(&mut self, ty: DataType) -> Parse<Vec<u64>> {
+        let mut data = Vec::new();
+        loop {
+            self.skip_newlines();
+            let token = self.token;
+            if self.at_literal() {
+                self.bump();
+                data.push(self.element_bits(token, ty));
+            } else if matches!(token.kind, Kind::Word | Kind::Value | Kind::Bad) && !self.fresh {
+                self.unexpected("a literal");
+                self.bump();
+            } else {
+                return Ok(data);
+            }
+            self.table_elements += 1;
+            if self.table_elements > limits::TABLE_ELEMENTS_MAX {
+                return Err(self.too_many("table elements", limits::TABLE_ELEMENTS_MAX, token));
+            }
+            self.skip_newlines();
+            if self.take(Kind::Comma).is_some() {
+                continue;
+            }
+            if !self.at_literal() {
+                return Ok(data);
+            }
+            // Two elements without a comma; reported here, since the second is fine.
+            let _ = self.expect_close(Kind::Comma, "`,`");
         }
-        self.bump();
+    }
+
+    /// The bits of a table's element. Its type is the table's, whatever a suffix says.
+    fn element_bits(&mut self, token: Token, ty: DataType) -> u64 {
         let literal = self.literal(token, Want::Type(ty));
         if literal.ty() != ty {
             self.error(
@@ -242,7 +254,7 @@ impl<'s> Parser<'s> {
                 format!("write a literal of type {ty}"),
             );
         }
-        Ok(literal.bits())
+        literal.bits()
     }
 
     /// `fn @name(%x : f32) -> f32 {` up to its `}`
@@ -260,18 +272,14 @@ impl<'s> Parser<'s> {
             Ok((params, result, brace)) => (params, result, Some(brace)),
             Err(_) => (Vec::new(), None, self.recover_header()),
         };
-        if let Some(brace) = brace {
-            self.returns = Want::of(result);
-            let block = self.body(brace, false);
-            self.returns = Want::Suffix;
-            let scope = std::mem::replace(&mut self.scope, outer);
-            self.report_unassigned(&scope);
-            let (body, lines) = scope.into_body(block);
-            self.parts.functions.push(Function { name: name.into(), params, result, body });
-            self.map.functions.push((span, lines));
-        } else {
-            self.scope = outer;
-        }
+        self.returns = Want::of(result);
+        let block = brace.map(|brace| self.body(brace, false)).unwrap_or_default();
+        self.returns = Want::Suffix;
+        let scope = std::mem::replace(&mut self.scope, outer);
+        self.report_unassigned(&scope);
+        let (body, lines) = scope.into_body(block);
+        self.parts.functions.push(Function { name: name.into(), params, result, body });
+        self.map.functions.push((span, lines));
         self.end_of_line()
     }
 
@@ -294,7 +302,7 @@ impl<'s> Parser<'s> {
             }
             self.skip_newlines();
         }
-        self.expect(Kind::CloseParen, "`,` or `)`")?;
+        self.expect_close(Kind::CloseParen, "`,` or `)`")?;
         let result = if self.take(Kind::Arrow).is_some() { Some(self.ty()?) } else { None };
         let brace = self.expect(Kind::OpenBrace, "`{`")?;
         self.end_of_header()?;

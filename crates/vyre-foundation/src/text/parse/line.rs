@@ -56,11 +56,13 @@ impl<'s> Parser<'s> {
         let head = self.head(token)?;
         let is_header = match head.op {
             OpId::ControlOp(ControlOp::If) => {
+                self.block_due = true;
                 self.no_result(token, result)?;
                 self.if_header(blocks)?;
                 true
             }
             OpId::ControlOp(ControlOp::For) => {
+                self.block_due = true;
                 self.no_result(token, result)?;
                 self.for_header(blocks)?;
                 true
@@ -402,7 +404,7 @@ impl<'s> Parser<'s> {
             }
             self.skip_newlines();
         }
-        self.expect(Kind::CloseParen, "`,` or `)`")?;
+        self.expect_close(Kind::CloseParen, "`,` or `)`")?;
         Ok(Node::Call { result, function: callee.unwrap_or(FunctionId(0)), args })
     }
 

@@ -101,6 +101,10 @@ struct Parser<'s> {
     last_end: u32,
     line: u32,
     line_start: u32,
+    /// Whether the next token is the first of its line.
+    fresh: bool,
+    /// Whether the line that is read must open a block.
+    block_due: bool,
     parts: ProgramParts,
     map: SourceMap,
     scope: Scope<'s>,
@@ -126,6 +130,8 @@ impl<'s> Parser<'s> {
             last_end: 0,
             line: 1,
             line_start: 0,
+            fresh: true,
+            block_due: false,
             parts: ProgramParts::new("", [1, 1, 1]),
             map: SourceMap::default(),
             scope: Scope::default(),
@@ -142,7 +148,8 @@ impl<'s> Parser<'s> {
     /// Takes the next token.
     fn bump(&mut self) -> Token {
         let taken = self.token;
-        if taken.kind == Kind::Newline {
+        self.fresh = taken.kind == Kind::Newline;
+        if self.fresh {
             self.line += 1;
             self.line_start = taken.end;
         } else {
@@ -202,23 +209,30 @@ impl<'s> Parser<'s> {
                 format!("`{}` means nothing here", clip(text).escape_debug()),
                 bad_fix(text),
             ),
-            Kind::Newline | Kind::End => {
-                let end = if token.kind == Kind::End { "file" } else { "line" };
-                // Point behind what there is, not behind the comment that follows it.
-                let here = Token { start: self.last_end, end: self.last_end, ..token };
-                self.error(
-                    "P003",
-                    here,
-                    format!("{what} is missing at the end of the {end}"),
-                    format!("write {what} here"),
-                )
-            }
+            Kind::Newline | Kind::End => self.missing(what),
             _ => self.error(
                 "P003",
                 token,
                 format!("{what} is expected, and `{}` stands here", clip(text)),
                 format!("write {what} here"),
             ),
+        }
+    }
+
+    /// Reports that `what` should stand behind the token taken last.
+    fn missing(&mut self, what: &str) -> Reported {
+        let end = if self.at(Kind::End) { "file" } else { "line" };
+        let here = Token { start: self.last_end, end: self.last_end, ..self.token };
+        let message = format!("{what} is missing at the end of the {end}");
+        self.error("P003", here, message, format!("write {what} here"))
+    }
+
+    /// Takes what closes a list that may span lines. If the list was left open, the line that follows is not to blame.
+    fn expect_close(&mut self, kind: Kind, what: &str) -> Parse<Token> {
+        match self.take(kind) {
+            Some(token) => Ok(token),
+            None if self.fresh => Err(self.missing(what)),
+            None => Err(self.unexpected(what)),
         }
     }
 
