@@ -1,0 +1,233 @@
+//! What the tree must look like: nothing without its test, its page or its explanation.
+//!
+//! Each check lists everything that is wrong, not the first.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use vyre_foundation::diagnostic::Rule;
+use vyre_foundation::ir::{DataType, Node, OpId, walk};
+use vyre_foundation::text;
+use vyre_foundation::validate::explain;
+use vyre_foundation::{text as parser, validate as validator};
+use vyre_testkit::ops_page::ops_page;
+use vyre_testkit::repo;
+
+/// Fails with all `complaints` and one fix.
+fn none(complaints: Vec<String>, fix: &str) {
+    assert!(complaints.is_empty(), "{}\n  Fix: {fix}", complaints.join("\n"));
+}
+
+fn read(path: &Path) -> String {
+    repo::read(path).expect("listed files can be read")
+}
+
+/// The type suffix that a line is written with.
+fn suffix(node: &Node) -> Option<DataType> {
+    match node {
+        Node::Compute { ty, .. }
+        | Node::Load { ty, .. }
+        | Node::UniformLoad { ty, .. }
+        | Node::Store { ty, .. }
+        | Node::Atomic { ty, .. }
+        | Node::Var { ty, .. }
+        | Node::Get { ty, .. }
+        | Node::Set { ty, .. }
+        | Node::AllReduce { ty, .. }
+        | Node::AllGather { ty, .. }
+        | Node::ReduceScatter { ty, .. }
+        | Node::Broadcast { ty, .. } => Some(*ty),
+        Node::Subgroup { op, ty, .. } => (!op.info().types.is_empty()).then_some(*ty),
+        Node::Builtin { .. }
+        | Node::Len { .. }
+        | Node::Mma { .. }
+        | Node::If { .. }
+        | Node::For { .. }
+        | Node::Break
+        | Node::Continue
+        | Node::Call { .. }
+        | Node::Return { .. }
+        | Node::Barrier { .. }
+        | Node::IndirectDispatch { .. }
+        | Node::Trap { .. } => None,
+    }
+}
+
+/// The ops that a file uses, with their suffixes.
+fn used_ops(source: &str) -> BTreeMap<OpId, BTreeSet<Option<DataType>>> {
+    let mut used: BTreeMap<OpId, BTreeSet<Option<DataType>>> = BTreeMap::new();
+    let Ok(parsed) = text::parse(source) else { return used };
+    let parts = parsed.program.parts();
+    for body in parts.functions.iter().map(|function| &function.body).chain([&parts.body]) {
+        walk(&body.block, |_, _, node| {
+            used.entry(node.op()).or_default().insert(suffix(node));
+        });
+    }
+    used
+}
+
+#[test]
+fn every_op_has_a_file_with_each_of_its_types() {
+    let mut complaints = Vec::new();
+    for op in OpId::all() {
+        let path = repo::root().join(format!("tests/ops/{op}.vyre"));
+        let files: Vec<PathBuf> =
+            repo::files(&format!("tests/ops/{op}"), "vyre").into_iter().chain([path]).collect();
+        let mut types = BTreeSet::new();
+        let mut runs = false;
+        for source in files.iter().filter_map(|path| repo::read(path).ok()) {
+            runs |= source.lines().any(|line| line.starts_with("//@ run") && line.contains("=>"));
+            types.extend(used_ops(&source).remove(&op).unwrap_or_default());
+        }
+        if types.is_empty() {
+            complaints.push(format!("tests/ops/{op}.vyre: no line has `{op}`"));
+            continue;
+        }
+        if !runs {
+            complaints.push(format!("tests/ops/{op}.vyre: no run says what it gives"));
+        }
+        let missing: Vec<&str> =
+            op.info().types.iter().filter(|ty| !types.contains(&Some(*ty))).map(DataType::name).collect();
+        if !missing.is_empty() {
+            complaints.push(format!("tests/ops/{op}.vyre: nothing for {}", missing.join(", ")));
+        }
+    }
+    none(
+        complaints,
+        "write the file: a program with the op, and a `//@ run ... => ...` line with its results",
+    );
+}
+
+/// The rules of parser and validator.
+fn rules() -> impl Iterator<Item = &'static Rule> {
+    parser::RULES.iter().chain(validator::RULES.iter())
+}
+
+#[test]
+fn every_rule_has_a_file_that_breaks_it() {
+    let mut broken = BTreeSet::new();
+    for path in repo::files("tests", "vyre") {
+        for annotation in read(&path).lines().filter_map(|line| line.split_once("//~")) {
+            for piece in annotation.1.split("error[").skip(1) {
+                broken.insert(piece.split(']').next().unwrap_or_default().to_string());
+            }
+        }
+    }
+    let codes: BTreeSet<String> = rules().map(|rule| rule.code.to_string()).collect();
+    let untested =
+        codes.difference(&broken).map(|code| format!("{code}: no file under tests/ has `//~ error[{code}]`"));
+    let unknown =
+        broken.difference(&codes).map(|code| format!("{code}: a file expects it, and no rule has that code"));
+    none(untested.chain(unknown).collect(), "add a file to tests/validate or tests/parse, or a rule");
+}
+
+#[test]
+fn every_rule_is_explained() {
+    let mut complaints = Vec::new();
+    for rule in rules() {
+        let found = explain(rule.code).is_some_and(|found| found.code == rule.code);
+        let complete = !rule.title.is_empty() && !rule.text.is_empty();
+        if !found || !complete {
+            complaints.push(format!("{}: not found by `explain`, or without title or text", rule.code));
+        }
+    }
+    none(complaints, "complete the rule");
+}
+
+#[test]
+fn program_files_are_formatted() {
+    let mut complaints = Vec::new();
+    for path in repo::files("", "vyre") {
+        let name = repo::name(&path);
+        // Files about parsing are written as badly as they must be.
+        if name.starts_with("tests/parse/") || name.starts_with("fuzz/") {
+            continue;
+        }
+        let source = read(&path);
+        match text::format(&source) {
+            Err(_) => complaints.push(format!("{name}: does not parse; such files belong in tests/parse")),
+            Ok(formatted) if formatted != source => {
+                if repo::updates() {
+                    std::fs::write(&path, formatted).expect("the tree can be written");
+                } else {
+                    complaints.push(format!("{name}: not in canonical layout"));
+                }
+            }
+            Ok(_) => {}
+        }
+    }
+    none(complaints, "run `vyre fmt` on them, or this test with UPDATE_EXPECT=1");
+}
+
+/// The Rust files that people write.
+fn rust_files() -> Vec<PathBuf> {
+    repo::files("crates", "rs").into_iter().chain(repo::files("fuzz", "rs")).collect()
+}
+
+#[test]
+fn rust_files_are_short_and_say_what_they_are_for() {
+    let mut complaints = Vec::new();
+    for path in rust_files() {
+        let (name, source) = (repo::name(&path), read(&path));
+        let lines = source.lines().count();
+        if lines > 1000 {
+            complaints.push(format!("{name}: {lines} lines"));
+        }
+        if !source.starts_with("//!") && !source.starts_with("#![no_main]") {
+            complaints.push(format!("{name}: does not open with `//!`"));
+        }
+    }
+    none(
+        complaints,
+        "split a file over 1000 lines; open a module with what it is for and what it leaves out",
+    );
+}
+
+#[test]
+fn nothing_is_left_for_later() {
+    // Written in two halves, so that this file does not find itself.
+    let words = [concat!("to", "do!("), concat!("un", "implemented!("), concat!("#[", "ignore")];
+    let mut complaints = Vec::new();
+    for path in rust_files() {
+        for (at, line) in read(&path).lines().enumerate() {
+            if words.iter().any(|word| line.contains(word)) {
+                complaints.push(format!("{}:{}: {}", repo::name(&path), at + 1, line.trim()));
+            }
+        }
+    }
+    none(complaints, "finish it, or take it out");
+}
+
+/// Folders that the code map must name: every crate, and every folder of modules directly in its `src`.
+fn mapped_folders() -> BTreeSet<String> {
+    let folders = |dir: PathBuf| {
+        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect::<Vec<_>>()
+    };
+    let mut mapped = BTreeSet::new();
+    for member in folders(repo::root().join("crates")) {
+        mapped.insert(repo::name(&member));
+        mapped.extend(folders(member.join("src")).iter().map(|path| repo::name(path)));
+    }
+    mapped
+}
+
+#[test]
+fn the_code_map_is_the_tree() {
+    let page = read(&repo::root().join("ARCHITECTURE.md"));
+    let mut named = BTreeSet::new();
+    for row in page.lines().filter_map(|line| line.strip_prefix("| `")) {
+        named.extend(row.split('`').next().map(|path| path.trim_end_matches('/').to_string()));
+    }
+    let gone = named.iter().filter(|path| !repo::root().join(path).exists());
+    let gone = gone.map(|path| format!("ARCHITECTURE.md names `{path}`, which does not exist"));
+    let folders = mapped_folders();
+    let missing = folders.difference(&named).map(|path| format!("ARCHITECTURE.md does not name `{path}`"));
+    none(gone.chain(missing).collect(), "correct the table under `Code map`");
+}
+
+#[test]
+fn the_page_of_ops_is_the_op_table() {
+    if let Err(difference) = repo::expect(&repo::root().join("docs/ops.md"), &ops_page()) {
+        panic!("{difference}");
+    }
+}
