@@ -56,10 +56,12 @@ pub fn expect(path: &Path, actual: &str) -> Result<(), String> {
     if expected == actual {
         return Ok(());
     }
+    let at = first_difference(&expected, actual);
+    let near = |text: &str| text.lines().skip(at.saturating_sub(4)).take(12).collect::<Vec<_>>().join("\n");
+    let (expected, actual) = (near(&expected), near(actual));
     Err(format!(
-        "{} differs, first at line {}\n--- expected\n{expected}\n--- actual\n{actual}\nFix: read the difference; if it is meant, run again with UPDATE_EXPECT=1",
+        "{} differs, first at line {at}\n--- expected\n{expected}\n--- actual\n{actual}\nFix: read the difference; if it is meant, run again with UPDATE_EXPECT=1",
         name(path),
-        first_difference(&expected, actual),
     ))
 }
 

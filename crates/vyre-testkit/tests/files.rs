@@ -23,21 +23,17 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let mut trials = Vec::new();
     for folder in ["tests/parse", "tests/validate"] {
-        trials.extend(trials_in(folder, "", expected_findings));
+        trials.extend(trials_in(folder, expected_findings));
     }
     for folder in ["tests/ops", "tests/semantics", "examples"] {
-        trials.extend(trials_in(folder, "", |path| runs(path, &repo::read(path)?)));
-        trials.extend(trials_in(folder, " optimised", optimised_runs));
+        trials.extend(trials_in(folder, |path| runs(path, &repo::read(path)?)));
     }
-    trials.extend(trials_in("tests/opt", "", pass_result));
+    trials.extend(trials_in("tests/opt", pass_result));
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-fn trials_in(folder: &str, suffix: &str, check: fn(&Path) -> Result<(), String>) -> Vec<Trial> {
-    let trial = |path: PathBuf| {
-        let name = format!("{}{suffix}", repo::name(&path));
-        Trial::test(name, move || check(&path).map_err(Failed::from))
-    };
+fn trials_in(folder: &str, check: fn(&Path) -> Result<(), String>) -> Vec<Trial> {
+    let trial = |path: PathBuf| Trial::test(repo::name(&path), move || check(&path).map_err(Failed::from));
     repo::files(folder, "vyre").into_iter().map(trial).collect()
 }
 
@@ -105,10 +101,6 @@ fn same_runs(path: &Path, program: &Program) -> Result<(), String> {
         Some(source) => runs(path, &source).map_err(|message| format!("{message}\n{source}")),
         None => Ok(()),
     }
-}
-
-fn optimised_runs(path: &Path) -> Result<(), String> {
-    same_runs(path, optimise(&valid(path)?).program())
 }
 
 /// Runs the passes of the file's `//@ opt` line and compares what is printed.

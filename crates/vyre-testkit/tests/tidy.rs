@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use vyre::spec::{Expect, directives};
 use vyre_foundation::diagnostic::Rule;
 use vyre_foundation::ir::{DataType, Node, OpId, walk};
 use vyre_foundation::text;
@@ -75,7 +76,8 @@ fn every_op_has_a_file_with_each_of_its_types() {
         let mut types = BTreeSet::new();
         let mut runs = false;
         for source in files.iter().filter_map(|path| repo::read(path).ok()) {
-            runs |= source.lines().any(|line| line.starts_with("//@ run") && line.contains("=>"));
+            let found = directives(&source).unwrap_or_default();
+            runs |= found.runs.iter().any(|run| run.expect != Expect::Success);
             types.extend(used_ops(&source).remove(&op).unwrap_or_default());
         }
         if types.is_empty() {
