@@ -26,7 +26,9 @@ use crate::memory::Budget;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::fmt;
+use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::{BufferId, BufferKind, ProgramParts};
+use vyre_foundation::text::SourceMap;
 
 /// How many different findings are kept.
 pub const FINDINGS_MAX: usize = 1000;
@@ -141,32 +143,55 @@ impl fmt::Display for Party {
     }
 }
 
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Finding {
+    /// What happened, without who did it.
+    fn headline(&self) -> String {
         let element = match &self.target {
             Target::Buffer { name, .. } => format!("`@{name}[{}]`", self.index),
             Target::PrivateArray => format!("element {} of a private array", self.index),
         };
-        let first = &self.first;
-        let fix = match (&self.kind, &self.second) {
-            (FindingKind::Race, Some(second)) => {
-                write!(f, "race on {element}: {first}, and {second}, in no order")?;
-                "let a barrier stand between the two, let one lane own the element, or use atomics without results"
-            }
-            (FindingKind::Race, None) => unreachable!("a race has two parties"),
-            (FindingKind::OutOfBounds { len }, _) => {
-                write!(f, "out of bounds: {first} of {element}, where {len} elements are")?;
-                "compare the index with the length first"
-            }
-            (FindingKind::UnwrittenRead, _) => {
-                write!(f, "unwritten: {first} of {element}, which is 0 because nobody wrote it")?;
-                "store to the element before, and let a barrier stand between"
-            }
+        let what = match self.kind {
+            FindingKind::Race => format!("race on {element}: two accesses that nothing orders"),
+            FindingKind::OutOfBounds { len } => format!("out of bounds: {element}, where {len} elements are"),
+            FindingKind::UnwrittenRead => format!("unwritten: {element} is 0 because nobody wrote it"),
         };
-        if self.count > 1 {
-            write!(f, " ({} times)", self.count)?;
+        if self.count > 1 { format!("{what} ({} times)", self.count) } else { what }
+    }
+
+    /// What the reader can do about it.
+    pub const fn fix(&self) -> &'static str {
+        match self.kind {
+            FindingKind::Race => {
+                "put a barrier between the two, let one lane own the element, or use atomics without results"
+            }
+            FindingKind::OutOfBounds { .. } => "compare the index with the length first",
+            FindingKind::UnwrittenRead => "store to the element first, and put a barrier between",
         }
-        write!(f, "\n  Fix: {fix}")
+    }
+
+    /// The finding with the lines of `source`, which `map` belongs to.
+    pub fn render(&self, file_name: &str, source: &str, map: &SourceMap) -> String {
+        let line = |place: Place| map.span(place).map_or(0, |span| span.line);
+        let mut text = self.headline();
+        for party in std::iter::once(&self.first).chain(&self.second) {
+            let number = line(party.location.line);
+            let [x, y, z] = party.lane;
+            text += &format!("\n  {file_name}:{number}: {} by lane ({x}, {y}, {z})", party.access.name());
+            for call in party.location.calls.iter().rev() {
+                text += &format!(", called at line {}", line(*call));
+            }
+            let shown = source.lines().nth((number as usize).wrapping_sub(1)).unwrap_or_default();
+            text += &format!("\n    | {}", shown.trim());
+        }
+        text + "\n  Fix: " + self.fix()
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.headline(), self.first)?;
+        self.second.iter().try_for_each(|second| write!(f, ", and {second}"))?;
+        write!(f, "\n  Fix: {}", self.fix())
     }
 }
 
@@ -440,4 +465,151 @@ fn keep(records: &mut Records, new: Record, order: &Order, horizon: u64) {
         partner == Some((old.lane, old.time))
     });
     records.push(new);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vyre_foundation::ir::{Buffer, DataType};
+
+    const LANES: u32 = 6;
+    const WIDTH: u32 = 2;
+    const GROUPS: u32 = 3;
+    const ELEMENTS: u32 = 2;
+
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, bound: u32) -> u32 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            ((self.0 >> 33) % u64::from(bound)) as u32
+        }
+    }
+
+    /// An access with all that the rule speaks of, kept for ever.
+    #[derive(Clone, Copy)]
+    struct Naive {
+        access: Access,
+        element: u32,
+        group: u32,
+        lane: u32,
+        grid_epoch: u32,
+        group_epoch: u32,
+        subgroup_epoch: u32,
+    }
+
+    fn races(a: &Naive, b: &Naive, workgroup_memory: bool) -> bool {
+        let same_group = a.group == b.group;
+        let same_subgroup = same_group && a.lane / WIDTH == b.lane / WIDTH;
+        let ordered = a.grid_epoch != b.grid_epoch
+            || (same_group && a.group_epoch != b.group_epoch)
+            || (same_subgroup && a.subgroup_epoch != b.subgroup_epoch)
+            || (same_group && a.lane == b.lane);
+        let one_kind = a.access == b.access && !matches!(a.access, Access::Write | Access::ReadWrite);
+        a.element == b.element && !(workgroup_memory && !same_group) && !ordered && !one_kind
+    }
+
+    /// Random accesses between random barriers: the checker speaks up exactly when the rule, applied to all earlier
+    /// accesses, finds a race.
+    fn compare(seed: u64, ways: &[Access], workgroup_memory: bool) -> (u32, u32) {
+        let mut random = Random(seed);
+        let mut parts = ProgramParts::new("p", [LANES, 1, 1]);
+        parts.subgroup = Some(WIDTH);
+        let kind = if workgroup_memory {
+            BufferKind::Workgroup
+        } else {
+            BufferKind::ReadWrite { binding: 0, output: true }
+        };
+        parts.buffers = vec![Buffer { name: "b".into(), kind, ty: DataType::U32, len: Some(ELEMENTS) }];
+        let mut budget = Budget::new(1 << 20);
+        let mut checker = Checker::new(&parts, &[ELEMENTS], [GROUPS, 1, 1], &mut budget).unwrap();
+        let mut all: Vec<Naive> = Vec::new();
+        let (mut loud, mut quiet) = (0, 0);
+        let mut epoch = 0;
+        for grid_epoch in 0..2 {
+            for group in 0..GROUPS {
+                checker.begin_group();
+                epoch += 1;
+                let (mut group_epoch, mut subgroup_epoch) = (epoch, epoch);
+                for _ in 0..4 {
+                    for lane in 0..LANES {
+                        for _ in 0..random.below(2) {
+                            let access = ways[random.below(ways.len() as u32) as usize];
+                            let element = random.below(ELEMENTS);
+                            let new = Naive {
+                                access,
+                                element,
+                                group,
+                                lane,
+                                grid_epoch,
+                                group_epoch,
+                                subgroup_epoch,
+                            };
+                            let expected = all.iter().any(|old| races(old, &new, workgroup_memory));
+                            let who = Lane {
+                                local: [lane, 0, 0],
+                                local_index: lane,
+                                group: [group, 0, 0],
+                                group_index: group,
+                                global: [group * LANES + lane, 0, 0],
+                            };
+                            let before: u64 = count(&checker);
+                            checker.access(all.len() as u32, &who, 0, element.into(), access);
+                            assert_eq!(
+                                count(&checker) > before,
+                                expected,
+                                "seed {seed}, access {}",
+                                all.len()
+                            );
+                            if expected {
+                                loud += 1
+                            } else {
+                                quiet += 1
+                            }
+                            all.push(new);
+                        }
+                    }
+                    epoch += 1;
+                    match random.below(3) {
+                        0 => {
+                            checker.barrier();
+                            (group_epoch, subgroup_epoch) = (epoch, epoch);
+                        }
+                        1 => {
+                            checker.subgroup_barrier();
+                            subgroup_epoch = epoch;
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            checker.grid_barrier();
+        }
+        (loud, quiet)
+    }
+
+    fn count(checker: &Checker) -> u64 {
+        checker.found.iter().filter(|found| found.kind == FindingKind::Race).map(|found| found.count).sum()
+    }
+
+    #[test]
+    fn few_records_find_what_all_would() {
+        let mixes: [&[Access]; 4] = [
+            &[Access::Read, Access::Read, Access::Read, Access::Write],
+            &[Access::AddSub, Access::AddSub, Access::AddSub, Access::Min, Access::Read],
+            &[Access::Read, Access::Write, Access::ReadWrite, Access::AddSub, Access::Xor, Access::Or],
+            &[Access::AddSub],
+        ];
+        let (mut loud, mut quiet) = (0, 0);
+        for seed in 0..400 {
+            for (at, ways) in mixes.iter().enumerate() {
+                for workgroup_memory in [false, true] {
+                    let counts = compare(seed * 31 + at as u64, ways, workgroup_memory);
+                    loud += counts.0;
+                    quiet += counts.1;
+                }
+            }
+        }
+        assert!(loud > 1000 && quiet > 1000, "the mix is one-sided: {loud} races, {quiet} without");
+    }
 }

@@ -65,6 +65,8 @@ pub(crate) struct Machine<'a> {
     /// Instructions run up to the last question whether to stop, and what is left until the next.
     polled: u64,
     left: u32,
+    /// Those among them that are no lines of the program.
+    uncounted: u64,
     sweeps: u64,
 }
 
@@ -98,6 +100,7 @@ pub(crate) fn run(
         trapped: None,
         polled: 0,
         left: POLL_INSTRUCTIONS,
+        uncounted: 0,
         sweeps: 0,
     };
     let ended = match machine.checker.is_some() || machine.tracer.is_some() {
@@ -109,7 +112,8 @@ pub(crate) fn run(
     }
     machine.memory.give_back(parts, buffers);
     ended?;
-    let lane_instructions = machine.polled + u64::from(POLL_INSTRUCTIONS - machine.left);
+    let executed = machine.polled + u64::from(POLL_INSTRUCTIONS - machine.left);
+    let lane_instructions = executed - machine.uncounted;
     let findings = machine.checker.map_or_else(Vec::new, |checker| checker.finish(&code));
     Ok(Report { findings, lane_instructions, grid: admission.grid })
 }
@@ -308,7 +312,7 @@ impl Machine<'_> {
                 }
                 Instr::Jump { to } => next = to as usize,
                 Instr::Skip { to } => {
-                    left += 1;
+                    self.uncounted += 1;
                     next = to as usize;
                 }
                 Instr::JumpUnless { cond, to } => {
@@ -333,7 +337,7 @@ impl Machine<'_> {
                     }
                 }
                 Instr::Trap { code } => self.trap(pc as u32, code, lane),
-                Instr::Mark => left += 1,
+                Instr::Mark => self.uncounted += 1,
                 Instr::Subgroup { .. }
                 | Instr::UniformLoad { .. }
                 | Instr::Mma { .. }
@@ -345,7 +349,8 @@ impl Machine<'_> {
                     return Ok(pc);
                 }
                 Instr::End => {
-                    self.left = left + 1;
+                    self.uncounted += 1;
+                    self.left = left;
                     return Ok(pc);
                 }
             }
