@@ -111,3 +111,19 @@ fn saxpy(bencher: Bencher<'_, '_>, check: bool) {
 fn tree_reduce(bencher: Bencher<'_, '_>, check: bool) {
     bench(bencher, REDUCE, &[65536 * 4, 256 * 4], 256, check);
 }
+
+/// One workgroup of a program with so many lines: compiling counts, and registers must be used again.
+#[divan::bench(args = [10_000, 100_000, 1_000_000])]
+fn long_program(bencher: Bencher<'_, '_>, lines: usize) {
+    let mut source = String::from(
+        "program @long workgroup(64, 1, 1) {\n  buffer @y : read_write u32[] binding 0 output\n  %v0 = global_id x\n",
+    );
+    for line in 1..lines {
+        source += &format!("  %v{line} = add.u32 %v{}, {line}\n", line - 1);
+        if line % 1000 == 0 {
+            source += "  barrier\n";
+        }
+    }
+    source += &format!("  store.u32 @y[0], %v{}\n}}", lines - 1);
+    bench(bencher, &source, &[256], 1, false);
+}

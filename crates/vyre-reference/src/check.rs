@@ -506,7 +506,8 @@ mod tests {
             || (same_subgroup && a.subgroup_epoch != b.subgroup_epoch)
             || (same_group && a.lane == b.lane);
         let one_kind = a.access == b.access && !matches!(a.access, Access::Write | Access::ReadWrite);
-        a.element == b.element && !(workgroup_memory && !same_group) && !ordered && !one_kind
+        let same_memory = same_group || !workgroup_memory;
+        same_memory && a.element == b.element && !ordered && !one_kind
     }
 
     /// Random accesses between random barriers: the checker speaks up exactly when the rule, applied to all earlier
