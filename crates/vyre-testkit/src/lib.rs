@@ -6,6 +6,7 @@
 //! - [`source`] is where both draw their choices from, with a shrinker for what fails.
 //! - [`property`] runs a property over many seeds.
 //! - [`repo`] finds the files of the repository, and [`ops_page`] writes one of them.
+//! - [`optimiser`] checks that passes keep results.
 //! - [`fuzz`] has the property of each fuzz target.
 //! - [`edge`] has the values and input data that break things.
 //!
@@ -17,6 +18,7 @@ pub mod edge;
 pub mod fuzz;
 pub mod generate;
 pub mod ops_page;
+pub mod optimiser;
 pub mod property;
 pub mod repo;
 pub mod source;

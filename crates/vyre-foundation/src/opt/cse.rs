@@ -11,9 +11,8 @@ use super::Pass;
 use super::algebra::is_commutative;
 use super::edit::{LoopChanges, Replacements, Surroundings, each_body, ends_in_jump, loop_changes};
 use super::versions::{Slot, Versions};
-use crate::ir::{Args, Block, Body, DataType, Node, OpId, Operand, ProgramParts, Value};
+use crate::ir::{Block, Body, DataType, Literal, Node, Operand, ProgramParts, Value};
 use rustc_hash::FxHashMap;
-use smallvec::smallvec;
 
 pub(super) const PASS: Pass =
     Pass { name: "cse", description: "compute equal values once, load equal elements once", run };
@@ -21,24 +20,28 @@ pub(super) const PASS: Pass =
 fn run(parts: &mut ProgramParts) {
     each_body(parts, |around, body| {
         let mut cse = Cse::new(around, body);
-        cse.block(&mut body.block);
+        // The outermost block's values need not be forgotten one by one.
+        body.block.retain_mut(|node| cse.line(node));
     });
 }
 
-/// What makes two lines the same.
-#[derive(Clone, PartialEq, Eq, Hash)]
+/// What makes two lines the same. Small, because there is one for every line.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Key {
-    op: OpId,
+    op: u8,
     ty: DataType,
     /// The buffer or the axis.
     of: u32,
     /// The buffer's version.
     version: u64,
-    args: Args,
+    /// The operands, as `Cse::word` numbers them.
+    args: [u32; 4],
 }
 
 struct Cse {
     replaced: Replacements,
+    /// Numbers for the literals seen so far.
+    literals: FxHashMap<Literal, u32>,
     known: FxHashMap<Key, Value>,
     /// The keys in the order of their entry, to be forgotten where their block ends.
     log: Vec<Key>,
@@ -50,6 +53,7 @@ impl Cse {
     fn new(around: &Surroundings<'_>, body: &Body) -> Cse {
         Cse {
             replaced: Replacements::new(body),
+            literals: FxHashMap::default(),
             known: FxHashMap::default(),
             log: Vec::new(),
             versions: Versions::new(around, body),
@@ -59,10 +63,7 @@ impl Cse {
 
     fn block(&mut self, block: &mut Block) {
         let mark = self.log.len();
-        block.retain_mut(|node| {
-            self.replaced.apply(node);
-            self.line(node)
-        });
+        block.retain_mut(|node| self.line(node));
         for key in self.log.drain(mark..) {
             self.known.remove(&key);
         }
@@ -70,6 +71,7 @@ impl Cse {
 
     /// Says whether the line stays.
     fn line(&mut self, node: &mut Node) -> bool {
+        self.replaced.apply(node);
         match node {
             Node::If { then, otherwise, .. } => self.branches(then, otherwise),
             Node::For { counter, body, .. } => self.loop_(*counter, body),
@@ -80,7 +82,7 @@ impl Cse {
                         self.replaced.put(result, Operand::Value(*value));
                         return false;
                     }
-                    self.log.push(key.clone());
+                    self.log.push(key);
                     self.known.insert(key, result);
                 }
             }
@@ -111,24 +113,42 @@ impl Cse {
         self.versions.follow_loop(&changes);
     }
 
-    fn key(&self, node: &Node) -> Option<Key> {
-        let op = node.op();
-        let key = |ty, of, version, args| Some(Key { op, ty, of, version, args });
-        match node {
-            Node::Compute { op, ty, args, .. } => {
-                let mut args = args.clone();
-                if is_commutative(*op) && order(args[0]) > order(args[1]) {
+    /// A number for an operand: values from below, literals from above.
+    fn word(&mut self, operand: Operand) -> u32 {
+        match operand {
+            Operand::Value(value) => value.0,
+            Operand::Literal(literal) => {
+                let next = u32::MAX - self.literals.len() as u32;
+                *self.literals.entry(literal).or_insert(next)
+            }
+        }
+    }
+
+    fn key(&mut self, node: &Node) -> Option<Key> {
+        // No line has a number so high: `NODES_MAX` values and literals stay far apart.
+        const NO_OPERAND: u32 = 1 << 31;
+        let mut args = [NO_OPERAND; 4];
+        let (ty, of, version) = match node {
+            Node::Compute { op, ty, args: operands, .. } => {
+                for (word, operand) in args.iter_mut().zip(operands) {
+                    *word = self.word(*operand);
+                }
+                if is_commutative(*op) && args[0] > args[1] {
                     args.swap(0, 1);
                 }
-                key(*ty, 0, 0, args)
+                (*ty, 0, 0)
             }
-            Node::Subgroup { ty, args, .. } => key(*ty, 0, 0, args.clone()),
-            Node::Builtin { axis, .. } => {
-                key(DataType::U32, axis.map_or(0, |axis| axis.index() as u32), 0, smallvec![])
+            Node::Subgroup { ty, args: operands, .. } => {
+                for (word, operand) in args.iter_mut().zip(operands) {
+                    *word = self.word(*operand);
+                }
+                (*ty, 0, 0)
             }
-            Node::Len { buffer, .. } => key(DataType::U32, buffer.0, 0, smallvec![]),
+            Node::Builtin { axis, .. } => (DataType::U32, axis.map_or(0, |axis| axis.index() as u32), 0),
+            Node::Len { buffer, .. } => (DataType::U32, buffer.0, 0),
             Node::Load { ty, buffer, index, .. } => {
-                key(*ty, buffer.0, self.versions.of(Slot::Buffer(*buffer)), smallvec![*index])
+                args[0] = self.word(*index);
+                (*ty, buffer.0, self.versions.of(Slot::Buffer(*buffer)))
             }
             Node::UniformLoad { .. }
             | Node::Store { .. }
@@ -149,15 +169,8 @@ impl Cse {
             | Node::AllGather { .. }
             | Node::ReduceScatter { .. }
             | Node::Broadcast { .. }
-            | Node::Trap { .. } => None,
-        }
-    }
-}
-
-/// Any fixed order of operands.
-fn order(operand: Operand) -> (bool, u64, DataType) {
-    match operand {
-        Operand::Value(value) => (false, u64::from(value.0), DataType::Bool),
-        Operand::Literal(literal) => (true, literal.bits(), literal.ty()),
+            | Node::Trap { .. } => return None,
+        };
+        Some(Key { op: node.op().info().tag, ty, of, version, args })
     }
 }

@@ -1,0 +1,31 @@
+//! Every pass keeps the reference's bytes, over generated programs.
+//!
+//! The long run is `VYRE_CASES=20000 cargo test --release -p vyre-testkit --test optimiser`.
+
+use vyre_foundation::text;
+use vyre_testkit::generate::{self, Case, Config};
+use vyre_testkit::optimiser::keeps_results;
+use vyre_testkit::property::check;
+
+fn over(default: u64, config: &Config) {
+    let show = |case: &Case| text::print(&case.program);
+    check(default, |source| generate::case(source, config), keeps_results, show);
+}
+
+#[test]
+fn passes_keep_results() {
+    over(150, &Config::default());
+}
+
+#[test]
+fn passes_keep_the_first_trap() {
+    over(150, &Config { traps: true, ..Config::default() });
+}
+
+#[test]
+fn passes_keep_results_of_small_integer_programs() {
+    // Without the rest more of the lines are control flow, locals and memory.
+    let config =
+        Config { lines: 25, floats: false, wide: false, mma: false, collectives: false, ..Config::default() };
+    over(150, &config);
+}
