@@ -7,15 +7,14 @@ use crate::generate::Case;
 use vyre_foundation::diagnostic::Place;
 use vyre_foundation::opt::{PASSES, Pass, optimise, optimise_with, range};
 use vyre_foundation::text;
-use vyre_foundation::validate::{ValidProgram, validate};
-use vyre_reference::{FindingKind, Launch, Options, Outcome, RunError, Target, run};
+use vyre_foundation::validate::ValidProgram;
+use vyre_reference::{FindingKind, Options, Outcome, RunError, Target, run};
 
 /// What of a run others can see.
 type Seen = Result<Vec<Vec<u8>>, u32>;
 
 fn launch(program: &ValidProgram, case: &Case, check: bool) -> Result<Result<Outcome, u32>, String> {
-    let launch = Launch { grid: case.grid, buffers: case.buffers.clone() };
-    match run(program, launch, &Options { check, ..Options::default() }) {
+    match run(program, case.launch(), &Options { check, ..Options::default() }) {
         Ok(outcome) => Ok(Ok(outcome)),
         Err(RunError::Trap { code, .. }) => Ok(Err(code)),
         Err(error) => Err(error.to_string()),
@@ -28,7 +27,7 @@ fn seen(run: Result<Outcome, u32>) -> Seen {
 
 /// Checks every pass alone, on the program and on the program with its functions inlined, and all of them together.
 pub fn keeps_results(case: &Case) -> Result<(), String> {
-    let program = validate(&case.program).map_err(|findings| format!("not valid: {findings:?}"))?;
+    let program = case.valid()?;
     let before = launch(&program, case, true)?;
     check_facts(&program, &before)?;
     let races = has_race(&before);

@@ -2,14 +2,13 @@
 //!
 //! The long run is `VYRE_CASES=20000 cargo test --release -p vyre-testkit --test optimiser`.
 
-use vyre_foundation::text;
-use vyre_testkit::generate::{self, Case, Config};
+use vyre_testkit::compare;
+use vyre_testkit::generate::{self, Config};
 use vyre_testkit::optimiser::keeps_results;
 use vyre_testkit::property::check;
 
 fn over(default: u64, config: &Config) {
-    let show = |case: &Case| text::print(&case.program);
-    check(default, |source| generate::case(source, config), keeps_results, show);
+    check(default, |source| generate::case(source, config), keeps_results, compare::show);
 }
 
 #[test]
