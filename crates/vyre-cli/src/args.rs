@@ -25,7 +25,7 @@ Exit codes:
 #[command(name = "vyre", version, after_help = EXAMPLES, disable_help_subcommand = true)]
 pub(crate) struct Args {
     /// Print one JSON object instead of text
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 100)]
     pub(crate) json: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -74,7 +74,7 @@ pub(crate) enum Command {
 
 #[derive(ClapArgs)]
 pub(crate) struct Files {
-    /// Program files, folders to search for `.vyre` and `.vyreb` files, or `-` for standard input
+    /// Program files, folders to search for programs, or `-` for standard input
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 }
@@ -96,8 +96,8 @@ SPEC is one of:
   @file.bin                    the raw little-endian bytes of a file
   rand(seed=7, count=4096)     random elements, the same everywhere
 
-Without --in, the inputs are those of the file's first `//@ run` directive, if it has one; its expected
-outputs are then compared.
+Without --in, the inputs are those of the file's first `//@ run` directive, if it
+has one; its expected outputs are then compared.
 
 Examples:
   vyre run examples/saxpy.vyre

@@ -242,7 +242,7 @@ pub fn difference(buffer: &Buffer, expected: &[u8], actual: &[u8]) -> Option<Str
     let show = |bytes: &[u8], at: usize| {
         text::print_literal(Literal::from_bits(ty, word(&bytes[at * size..(at + 1) * size])))
     };
-    let mut lines = format!("`@{name}` has {} wrong elements of {}", wrong.len(), actual.len() / size);
+    let mut lines = format!("`@{name}` differs in {} of {} elements", wrong.len(), actual.len() / size);
     for at in wrong.iter().copied().take(4) {
         lines.push_str(&format!(
             "\n  {name}[{at}] = {}, and {} is expected",

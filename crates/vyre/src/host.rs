@@ -285,6 +285,11 @@ impl<'k> Launch<'k> {
         self
     }
 
+    /// The first mistake so far, which [`Launch::run`] will return.
+    pub fn mistake(&self) -> Option<&Error> {
+        self.error.as_ref()
+    }
+
     /// Runs the kernel.
     pub fn run(mut self) -> Result<Output, Error> {
         if let Some(error) = self.error.take() {

@@ -53,20 +53,18 @@ impl Source<'_> {
             Target::Buffer { name, .. } => format!("`@{name}[{}]`", finding.index),
             Target::PrivateArray => format!("element {} of a private array", finding.index),
         };
-        let first = party(&finding.first);
+        let first = format!("a {} of {element} by {}", finding.first.access.name(), lane(&finding.first));
         let (code, mut message) = match (finding.kind, &finding.second) {
-            (FindingKind::Race, second) => {
-                let second =
-                    second.as_ref().map(|second| format!("{}, {}", party(second), self.place(second)));
-                let second = second.unwrap_or_default();
-                ("race", format!("{first} races on {element} with a {second}"))
+            (FindingKind::Race, Some(second)) => {
+                let other =
+                    format!("a {} by {} at {}", second.access.name(), lane(second), self.place(second));
+                ("race", format!("{first} races with {other}"))
             }
+            (FindingKind::Race, None) => ("race", format!("{first} races with another")),
             (FindingKind::OutOfBounds { len }, _) => {
-                ("bounds", format!("{first} is of {element}, and there are {len} elements"))
+                ("bounds", format!("{first} is out of bounds: there are {len} elements"))
             }
-            (FindingKind::UnwrittenRead, _) => {
-                ("unwritten", format!("{first} is of {element}, which nobody wrote"))
-            }
+            (FindingKind::UnwrittenRead, _) => ("unwritten", format!("{first} gives 0: nobody wrote there")),
         };
         if finding.count > 1 {
             message.push_str(&format!(" ({} times)", finding.count));
@@ -79,8 +77,8 @@ impl Source<'_> {
     /// Where an access stands.
     fn place(&self, party: &Party) -> String {
         match self.map.span(party.location.line) {
-            Some(span) => format!("at {}:{}:{}", self.name, span.line, span.column),
-            None => format!("at {}", party.location),
+            Some(span) => format!("{}:{}:{}", self.name, span.line, span.column),
+            None => party.location.to_string(),
         }
     }
 
@@ -112,7 +110,7 @@ pub fn trap(error: &Error) -> Option<Diagnostic> {
     }
 }
 
-fn party(party: &Party) -> String {
+fn lane(party: &Party) -> String {
     let [x, y, z] = party.lane;
-    format!("{} by lane ({x}, {y}, {z})", party.access.name())
+    format!("lane ({x}, {y}, {z})")
 }

@@ -120,5 +120,8 @@ fn nearest(name: &str) -> Option<&'static str> {
     let shared = |op: &str| op.bytes().zip(name.bytes()).take_while(|(a, b)| a == b).count();
     let names = || OpId::all().map(OpId::name);
     let containing = names().find(|op| name.len() >= 2 && op.contains(&name));
-    containing.or_else(|| names().max_by_key(|op| shared(op)).filter(|op| shared(op) >= 2))
+    containing.or_else(|| {
+        let best = names().max_by_key(|op| (shared(op), std::cmp::Reverse(op.len())));
+        best.filter(|op| shared(op) >= 2)
+    })
 }

@@ -6,20 +6,22 @@ use crate::report::{BAD, BOLD, FINDINGS, Failure, Found, GOOD, OK, Report, highl
 use crate::table::{Align, columns, grouped};
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
-use std::io::{IsTerminal, Write};
+use std::io::{BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use vyre::filetest::difference;
 use vyre::host::{Error, Kernel, Launch, Output};
 use vyre::ir::{Buffer, Literal};
 use vyre::launch::bound_buffers;
-use vyre::reference::{FindingKind, Trace};
+use vyre::reference::{FindingKind, Trace, TraceEvent};
 use vyre::show::{Source, trap};
 use vyre::spec::{Expect, Spec, directives};
 use vyre::text::{self, SourceMap};
 
 /// How many of an output's first values JSON has.
 const VALUES_JSON_MAX: usize = 16;
+/// How many lines of a trace JSON has.
+const TRACE_JSON_MAX: usize = 100_000;
 /// How many characters of an output's first values a person sees.
 const VALUES_CHARS_MAX: usize = 48;
 
@@ -28,7 +30,8 @@ pub(crate) fn run(args: &Run, report: &Report) -> Result<u8, Failure> {
     let kernel = Kernel::from_valid(loaded.valid()?);
     let plan = Plan::new(args, &loaded)?;
     let writes = out_files(args, &kernel)?;
-    let output = plan.execute(args, &loaded, &kernel, report)?;
+    let tracing = Tracing::new(report);
+    let output = plan.execute(args, &loaded, &kernel, &tracing)?;
     for (name, path) in &writes {
         let bytes = output.bytes(name)?;
         std::fs::write(path, bytes).map_err(|error| {
@@ -37,8 +40,19 @@ pub(crate) fn run(args: &Run, report: &Report) -> Result<u8, Failure> {
     }
     let differences = plan.differences(&kernel, &output)?;
     let races = output.findings().iter().any(|finding| finding.kind == FindingKind::Race);
-    report.json(|| as_json(args, &loaded, &kernel, &output, &differences));
+    report.json(|| {
+        let mut value = as_json(args, &loaded, &kernel, &output);
+        value["differences"] = json!(differences);
+        if args.trace_lane.is_some() {
+            value["trace_lines"] = json!(tracing.lines.get());
+            value["trace"] = json!(*tracing.kept.borrow());
+        }
+        value
+    });
     if !report.is_json() {
+        if let Some([x, y, z]) = args.trace_lane.filter(|_| tracing.lines.get() == 0) {
+            report.text(&format!("  lane ({x}, {y}, {z}) is not in the grid, or runs no line\n\n"));
+        }
         report.text(&as_text(args, &loaded, &kernel, &output));
         report.text(&verdict(&plan, &differences));
     }
@@ -144,8 +158,8 @@ impl Plan {
         for (name, count) in &self.sizes {
             launch = launch.size(name, *count);
         }
-        // The launch itself reports wrong names first; with them an input is missing too.
-        if self.inputs.iter().all(|(name, _)| parts.buffers.iter().any(|buffer| *buffer.name == **name)) {
+        // What the launch finds wrong with what is given comes before what is missing.
+        if launch.mistake().is_none() {
             self.check_complete(kernel)?;
         }
         if let Some(grid) = self.grid {
@@ -162,22 +176,17 @@ impl Plan {
         args: &Run,
         loaded: &Loaded,
         kernel: &Kernel,
-        report: &Report,
+        tracing: &Tracing,
     ) -> Result<Output, Failure> {
         let progress = Progress::new();
         let tick = || progress.tick();
-        let out = RefCell::new(std::io::BufWriter::new(anstream::stdout()));
-        let sink = |event: &vyre::reference::TraceEvent| {
-            if !report.is_json() {
-                let _ = writeln!(out.borrow_mut(), "{event}");
-            }
-        };
+        let sink = |event: &TraceEvent| tracing.line(event);
         let mut launch = self.launch(args, kernel)?.stop_when(&tick);
         if let Some(lane) = args.trace_lane {
             launch = launch.trace(Trace { lane, sink: &sink });
         }
         let result = launch.run();
-        let _ = out.borrow_mut().flush();
+        tracing.finish();
         progress.clear();
         result.map_err(|error| run_failure(&error, loaded))
     }
@@ -234,6 +243,39 @@ fn run_failure(error: &Error, loaded: &Loaded) -> Failure {
     }
 }
 
+/// What the traced lane does: printed line by line, or kept for JSON.
+struct Tracing {
+    json: bool,
+    out: RefCell<BufWriter<anstream::AutoStream<std::io::Stdout>>>,
+    kept: RefCell<Vec<String>>,
+    lines: Cell<u64>,
+}
+
+impl Tracing {
+    fn new(report: &Report) -> Tracing {
+        let out = RefCell::new(BufWriter::new(anstream::stdout()));
+        Tracing { json: report.is_json(), out, kept: RefCell::default(), lines: Cell::new(0) }
+    }
+
+    fn line(&self, event: &TraceEvent) {
+        self.lines.set(self.lines.get() + 1);
+        if !self.json {
+            // Nobody reads on if the pipe is closed.
+            let _ = writeln!(self.out.borrow_mut(), "{event}");
+        } else if self.kept.borrow().len() < TRACE_JSON_MAX {
+            self.kept.borrow_mut().push(event.to_string());
+        }
+    }
+
+    fn finish(&self) {
+        let mut out = self.out.borrow_mut();
+        if !self.json && self.lines.get() > 0 {
+            let _ = writeln!(out);
+        }
+        let _ = out.flush();
+    }
+}
+
 /// Says on a terminal that a long run still runs.
 struct Progress {
     started: Instant,
@@ -277,7 +319,7 @@ fn lanes(kernel: &Kernel, output: &Output) -> u64 {
     groups * kernel.program().parts().workgroup_lanes()
 }
 
-fn as_json(args: &Run, loaded: &Loaded, kernel: &Kernel, output: &Output, differences: &[String]) -> Value {
+fn as_json(args: &Run, loaded: &Loaded, kernel: &Kernel, output: &Output) -> Value {
     let program = kernel.program().program();
     let outputs: Vec<Value> = output
         .outputs()
@@ -301,7 +343,6 @@ fn as_json(args: &Run, loaded: &Loaded, kernel: &Kernel, output: &Output, differ
         "wall_ns": u64::try_from(output.wall().as_nanos()).unwrap_or(u64::MAX),
         "outputs": outputs,
         "findings": findings(loaded, output),
-        "differences": differences,
     })
 }
 

@@ -1,0 +1,384 @@
+//! The command as its users meet it: the real binary, its output and exit code.
+//!
+//! Each snapshot is what a terminal without colour would show. Times differ from run to run and are masked.
+
+use expect_test::expect_file;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// A folder of its own for one test, with a program in it.
+fn folder(test: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    for name in ["saxpy.vyre", "reduce.vyre"] {
+        std::fs::copy(root().join("examples").join(name), folder.join(name)).unwrap();
+    }
+    folder
+}
+
+fn execute(folder: &Path, args: &[&str], input: &[u8]) -> Output {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_vyre"))
+        .args(args)
+        .current_dir(folder)
+        .env("COLUMNS", "100")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // A command that does not read its input closes it early.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    child.wait_with_output().unwrap()
+}
+
+/// What was shown, and how the command ended.
+fn shown(output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let mut shown = format!("exit {}\n", output.status.code().expect("it ended by itself"));
+    for (name, text) in [("stdout", text(&output.stdout)), ("stderr", text(&output.stderr))] {
+        if text.is_empty() {
+            continue;
+        }
+        shown.push_str(&format!("--- {name}\n"));
+        for line in text.lines() {
+            let masked = ["  time ", "  \"wall_ns\":"].iter().find(|start| line.starts_with(**start));
+            match masked {
+                Some(start) => shown.push_str(&format!("{start}(masked)\n")),
+                None => shown.push_str(&format!("{line}\n")),
+            }
+        }
+    }
+    shown
+}
+
+/// Runs one command after the other and compares what they show with `tests/cli/NAME.txt`.
+/// `UPDATE_EXPECT=1` writes the file.
+fn transcript(name: &str, folder: &Path, commands: &[&[&str]]) {
+    let mut all = String::new();
+    for args in commands {
+        all.push_str(&format!("$ vyre {}\n{}\n", args.join(" "), shown(&execute(folder, args, b""))));
+    }
+    expect_file![format!("cli/{name}.txt")].assert_eq(&all);
+}
+
+#[test]
+fn help_of_every_command() {
+    let commands = ["check", "fmt", "run", "test", "opt", "convert", "explain", "ops", "completions"];
+    let commands: Vec<[&str; 2]> = commands.into_iter().map(|command| [command, "--help"]).collect();
+    let mut all: Vec<&[&str]> = vec![&["--help"]];
+    all.extend(commands.iter().map(|command| command.as_slice()));
+    transcript("help", &root(), &all);
+}
+
+#[test]
+fn run_shows_the_result() {
+    transcript(
+        "run",
+        &folder("run"),
+        &[
+            &["run", "saxpy.vyre"],
+            &["run", "saxpy.vyre", "--json"],
+            &["run", "saxpy.vyre", "--trace-lane", "1,0,0"],
+            &["run", "saxpy.vyre", "--trace-lane", "99,0,0"],
+            &["run", "saxpy.vyre", "--trace-lane", "3,0,0", "--json"],
+            &[
+                "run",
+                "reduce.vyre",
+                "--in",
+                "x=[1; 100]",
+                "--size",
+                "sums=3",
+                "--grid",
+                "3,1,1",
+                "--check-races",
+            ],
+        ],
+    );
+}
+
+#[test]
+fn run_writes_raw_bytes_and_reads_them_again() {
+    let folder = folder("raw");
+    let args = ["run", "saxpy.vyre", "--out", "y=y.bin", "--json"];
+    assert_eq!(execute(&folder, &args, b"").status.code(), Some(0));
+    let bytes = std::fs::read(folder.join("y.bin")).unwrap();
+    assert_eq!(bytes, [12.0f32, 14.0, 16.0].map(f32::to_le_bytes).concat());
+    let again =
+        ["run", "saxpy.vyre", "--in", "a=[1.0]", "--in", "x=@y.bin", "--in", "y=@y.bin", "--out", "y=z.bin"];
+    assert_eq!(execute(&folder, &again, b"").status.code(), Some(0));
+    let bytes = std::fs::read(folder.join("z.bin")).unwrap();
+    assert_eq!(bytes, [24.0f32, 28.0, 32.0].map(f32::to_le_bytes).concat());
+}
+
+#[test]
+fn run_gives_the_same_bytes_under_every_schedule() {
+    let folder = folder("schedules");
+    let digest = |schedule: &str| {
+        let output = execute(&folder, &["run", "reduce.vyre", "--schedule", schedule, "--json"], b"");
+        let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        value["outputs"][0]["blake3"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(digest("forward"), digest("reverse"));
+    assert_eq!(digest("forward"), digest("shuffle:9"));
+}
+
+const RACE: &str = "\
+program @race workgroup(4, 1, 1) {
+  buffer @y : read_write u32[4] binding 0 output
+
+  %l = local_index
+  store.u32 @y[0], %l
+}
+";
+
+const TRAP: &str = "\
+//@ run => trap 7
+program @guard workgroup(4, 1, 1) {
+  buffer @y : read_write u32[4] binding 0 output
+
+  %l   = local_index
+  %bad = gt.u32 %l, 2
+  if %bad {
+    trap 7
+  }
+}
+";
+
+const LONG: &str = "\
+program @long workgroup(1, 1, 1) {
+  buffer @y : read_write u32[1] binding 0 output
+
+  for %i in 0..4000000000 {
+    store.u32 @y[0], %i
+  }
+}
+";
+
+/// A folder with programs that fail in various ways beside the good ones.
+fn failing(test: &str) -> PathBuf {
+    let folder = folder(test);
+    let saxpy = std::fs::read_to_string(folder.join("saxpy.vyre")).unwrap();
+    let files = [
+        ("race.vyre", format!("//@ run\n{RACE}")),
+        ("trap.vyre", TRAP.into()),
+        ("long.vyre", LONG.into()),
+        ("wrong.vyre", saxpy.replace("=> y=[12.0", "=> y=[12.5")),
+        ("errors.vyre", TRAP.replace("//@ run => trap 7\n", "").replace("trap 7", "barrier //~ error[V099]")),
+        ("directive.vyre", format!("//@ run y=1\n{LONG}")),
+    ];
+    for (name, source) in files {
+        std::fs::write(folder.join(name), source).unwrap();
+    }
+    folder
+}
+
+#[test]
+fn runs_that_fail() {
+    transcript(
+        "fails",
+        &failing("fails"),
+        &[
+            &["run", "race.vyre", "--check-races"],
+            &["run", "race.vyre", "--check-races", "--json"],
+            &["run", "trap.vyre"],
+            &["run", "trap.vyre", "--json"],
+            &["run", "long.vyre", "--timeout", "50ms"],
+            &["run", "wrong.vyre"],
+            &["run", "directive.vyre"],
+        ],
+    );
+}
+
+#[test]
+fn test_counts_what_passed_and_failed() {
+    transcript("test", &failing("test"), &[&["test", "."], &["test", "saxpy.vyre", "wrong.vyre", "--json"]]);
+}
+
+#[test]
+fn wrong_inputs_are_refused_with_a_fix() {
+    let cases: &[&[&str]] = &[
+        &["--in", "z=[1]"],
+        &["--in", "a=[2.0]"],
+        &["--in", "a=[2.0]", "--in", "x=[1.0]"],
+        &["--in", "a=[2]"],
+        &["--in", "a=[2.0"],
+        &["--in", "a"],
+        &["--in", "a=@missing.bin"],
+        &["--in", "a=[0.0; 4000000000]"],
+        &["--in", "a=[2.0]", "--in", "a=[2.0]"],
+        &["--in", "a=[2.0, 1.0]", "--in", "x=[1.0]", "--size", "y=1"],
+        &["--in", "a=hex\"00\"", "--in", "x=[1.0]", "--size", "y=1"],
+        &["--size", "y=4000000000"],
+        &["--size", "y=many"],
+        &["--backend", "abacus"],
+        &["--grid", "4294967295,2,1"],
+        &["--grid", "1,2"],
+        &["--timeout", "5"],
+        &["--schedule", "sideways"],
+        &["--out", "x=x.bin"],
+        &["--out", "y=missing/y.bin"],
+    ];
+    let commands: Vec<Vec<&str>> =
+        cases.iter().map(|args| [&["run", "saxpy.vyre"], *args].concat()).collect();
+    let commands: Vec<&[&str]> = commands.iter().map(Vec::as_slice).collect();
+    transcript("wrong_inputs", &folder("wrong_inputs"), &commands);
+}
+
+#[test]
+fn files_that_are_no_programs() {
+    let folder = folder("no_programs");
+    std::fs::write(folder.join("empty.vyre"), "").unwrap();
+    std::fs::write(folder.join("latin1.vyre"), b"program @caf\xe9").unwrap();
+    std::fs::write(folder.join("cut.vyreb"), b"\x89VYRE\r\n\x1a\x01\0\0\0").unwrap();
+    std::fs::write(
+        folder.join("bad.vyre"),
+        TRAP.replace("gt.u32", "gt.f32").replace("local_index", "locl_index"),
+    )
+    .unwrap();
+    transcript(
+        "no_programs",
+        &folder,
+        &[
+            &["check", "empty.vyre"],
+            &["run", "latin1.vyre"],
+            &["run", "cut.vyreb"],
+            &["opt", "bad.vyre"],
+            &["run", "missing.vyre"],
+            &["run", "."],
+            &["test", "missing.vyre"],
+        ],
+    );
+}
+
+#[test]
+fn one_huge_token_is_an_error_and_not_shown_whole() {
+    let folder = folder("huge");
+    std::fs::write(folder.join("huge.vyre"), vec![b'a'; 10_000_000]).unwrap();
+    let output = execute(&folder, &["check", "huge.vyre"], b"");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stderr.len() < 1000, "{} bytes", output.stderr.len());
+}
+
+#[test]
+fn check_reports_every_file() {
+    let folder = folder("check");
+    std::fs::write(folder.join("bad.vyre"), TRAP.replace("gt.u32", "gt.f32")).unwrap();
+    transcript("check", &folder, &[&["check", "."], &["check", "bad.vyre", "saxpy.vyre", "--json"]]);
+}
+
+#[test]
+fn fmt_keeps_comments_and_says_what_it_would_change() {
+    let folder = folder("fmt");
+    let ugly = "program @p   workgroup(1,1,1) { // a program\nbuffer @y:read_write u32[1] binding 0 output\n\n\n\
+        // the answer\nstore.u32 @y[0],42\n}";
+    let neat = "program @p workgroup(1, 1, 1) {  // a program\n  buffer @y : read_write u32[1] binding 0 output\n\n  \
+        // the answer\n  store.u32 @y[0], 42\n}\n";
+    std::fs::write(folder.join("ugly.vyre"), ugly).unwrap();
+    transcript("fmt", &folder, &[&["fmt", "--check", "ugly.vyre", "saxpy.vyre"]]);
+    let piped = execute(&folder, &["fmt", "-"], ugly.as_bytes());
+    assert_eq!(String::from_utf8_lossy(&piped.stdout), neat);
+    assert_eq!(execute(&folder, &["fmt", "ugly.vyre"], b"").status.code(), Some(0));
+    assert_eq!(std::fs::read_to_string(folder.join("ugly.vyre")).unwrap(), neat);
+    assert_eq!(execute(&folder, &["fmt", "--check", "ugly.vyre"], b"").status.code(), Some(0));
+}
+
+#[test]
+fn opt_prints_dumps_and_proves() {
+    let folder = folder("opt");
+    let dump: &[&str] = &["opt", "saxpy.vyre", "--passes", "cse,dce", "--dump-passes", "steps"];
+    let commands: &[&[&str]] =
+        &[dump, &["opt", "saxpy.vyre", "--ranges"], &["opt", "saxpy.vyre", "--passes", "fold,magic"]];
+    transcript("opt", &folder, commands);
+    let mut steps: Vec<String> = std::fs::read_dir(folder.join("steps"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    steps.sort();
+    assert_eq!(steps, ["00-start.vyre", "01-cse.vyre", "02-dce.vyre"]);
+    assert_eq!(std::fs::read(folder.join("steps/02-dce.vyre")).unwrap(), execute(&folder, dump, b"").stdout);
+}
+
+#[test]
+fn convert_goes_both_ways() {
+    let folder = folder("convert");
+    transcript(
+        "convert",
+        &folder,
+        &[
+            &["convert", "saxpy.vyre", "saxpy.vyreb"],
+            &["convert", "saxpy.vyreb", "again.vyre", "--json"],
+            &["check", "saxpy.vyreb"],
+            &["convert", "saxpy.vyre", "saxpy.txt"],
+            &["fmt", "saxpy.vyreb"],
+        ],
+    );
+    let again = execute(&folder, &["convert", "again.vyre", "-"], b"");
+    assert_eq!(again.stdout, std::fs::read(folder.join("saxpy.vyreb")).unwrap());
+}
+
+#[test]
+fn explain_and_ops_answer_by_name() {
+    transcript(
+        "names",
+        &folder("names"),
+        &[
+            &["explain", "error[d001]"],
+            &["explain", "V999"],
+            &["ops", "fma.f32"],
+            &["ops", "fma", "--json"],
+            &["ops", "atomc"],
+        ],
+    );
+}
+
+#[test]
+fn every_code_and_every_op_can_be_asked_for() {
+    let names = |args: &[&str], list: &str, key: &str| -> Vec<String> {
+        let output = execute(&root(), args, b"");
+        let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let items = value[list].as_array().unwrap();
+        items.iter().map(|item| item[key].as_str().unwrap().to_owned()).collect()
+    };
+    let codes = names(&["explain", "--json"], "rules", "code");
+    let ops = names(&["ops", "--json"], "ops", "name");
+    assert!(codes.len() > 50 && ops.len() > 100, "{} codes, {} ops", codes.len(), ops.len());
+    for (command, name) in codes.iter().map(|code| ("explain", code)).chain(ops.iter().map(|op| ("ops", op)))
+    {
+        assert_eq!(execute(&root(), &[command, name], b"").status.code(), Some(0), "{command} {name}");
+    }
+}
+
+#[test]
+fn the_examples_pass_their_own_tests() {
+    let output = execute(&root(), &["test", "examples"], b"");
+    assert!(output.status.success(), "{}", shown(&output));
+    let output = execute(&root(), &["fmt", "--check", "examples"], b"");
+    assert!(output.status.success(), "{}", shown(&output));
+}
+
+#[test]
+fn a_closed_pipe_ends_quietly() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_vyre"))
+        .arg("ops")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(shown(&output), "exit 0\n");
+}
+
+#[test]
+fn a_pipe_gets_no_colour() {
+    for args in [["ops", "add"], ["run", "missing.vyre"]] {
+        let output = execute(&root(), &args, b"");
+        assert!(!output.stdout.contains(&0x1b) && !output.stderr.contains(&0x1b), "{args:?}");
+    }
+}
