@@ -21,7 +21,8 @@
 
 use crate::RunError;
 use crate::code::{Code, Location};
-use crate::machine::{Lane, place_of};
+use crate::lane::Lane;
+use crate::machine::place_of;
 use crate::memory::Budget;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;

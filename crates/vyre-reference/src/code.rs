@@ -21,133 +21,60 @@ pub(crate) struct Array {
     pub(crate) len: u32,
 }
 
-/// A buffer by its id; a program has at most 256.
-pub(crate) type BufferIndex = u16;
-
-/// One step of a lane.
+/// One step of a lane. Buffers are named by their ids, of which there are at most 256.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Instr {
-    /// `dst = f(a, b)`; most ops.
-    Compute2 {
-        f: Meaning,
-        dst: Slot,
-        args: [Slot; 2],
-    },
+    /// `dst = f(a, b)`: most ops.
+    Compute2 { f: Meaning, dst: Slot, args: [Slot; 2] },
     /// `dst = f(a, b, c, d)`.
-    Compute4 {
-        f: Meaning,
-        dst: Slot,
-        args: [Slot; 4],
-    },
+    Compute4 { f: Meaning, dst: Slot, args: [Slot; 4] },
     /// `dst = src`: locals, counts, lengths.
-    Copy {
-        dst: Slot,
-        src: Slot,
-    },
-    Builtin {
-        dst: Slot,
-        op: BuiltinOp,
-        axis: Axis,
-    },
-    Load {
-        dst: Slot,
-        ty: DataType,
-        buffer: BufferIndex,
-        index: Slot,
-    },
+    Copy { dst: Slot, src: Slot },
+    /// Where the lane is.
+    Builtin { dst: Slot, op: BuiltinOp, axis: Axis },
+    /// An element of the buffer's type `ty`.
+    Load { dst: Slot, ty: DataType, buffer: u16, index: Slot },
     /// Four bytes of a u8 buffer.
-    LoadBytes {
-        dst: Slot,
-        buffer: BufferIndex,
-        index: Slot,
-    },
-    /// `ty` is the buffer's.
-    Store {
-        ty: DataType,
-        buffer: BufferIndex,
-        index: Slot,
-        value: Slot,
-    },
+    LoadBytes { dst: Slot, buffer: u16, index: Slot },
+    /// An element of the buffer's type `ty`.
+    Store { ty: DataType, buffer: u16, index: Slot, value: Slot },
     /// `fold` is there for the acts that are folds; `args` are the index, what is expected, and the value.
-    Atomic {
-        act: Act,
-        fold: Option<Meaning>,
-        ty: DataType,
-        buffer: BufferIndex,
-        dst: Slot,
-        args: [Slot; 3],
-    },
-    ArrayFill {
-        array: Array,
-        init: Slot,
-    },
-    ArrayGet {
-        dst: Slot,
-        array: Array,
-        index: Slot,
-    },
-    ArraySet {
-        array: Array,
-        index: Slot,
-        value: Slot,
-    },
+    Atomic { act: Act, fold: Option<Meaning>, ty: DataType, buffer: u16, dst: Slot, args: [Slot; 3] },
+    /// Every element of a private array.
+    ArrayFill { array: Array, init: Slot },
+    /// An element of a private array.
+    ArrayGet { dst: Slot, array: Array, index: Slot },
+    /// An element of a private array.
+    ArraySet { array: Array, index: Slot, value: Slot },
     /// A `break` or `continue`.
-    Jump {
-        to: u32,
-    },
+    Jump { to: u32 },
     /// Past the `else` block; no line of the program.
-    Skip {
-        to: u32,
-    },
-    JumpUnless {
-        cond: Slot,
-        to: u32,
-    },
+    Skip { to: u32 },
+    /// An `if`: past its block unless the condition holds.
+    JumpUnless { cond: Slot, to: u32 },
     /// Starts a loop, or goes past it.
-    ForEnter {
-        counter: Slot,
-        lo: Slot,
-        hi: Slot,
-        exit: u32,
-    },
+    ForEnter { counter: Slot, lo: Slot, hi: Slot, exit: u32 },
     /// The next trip, or on to the next instruction.
-    ForNext {
-        counter: Slot,
-        hi: Slot,
-        step: u32,
-        body: u32,
-    },
-    Trap {
-        code: u32,
-    },
+    ForNext { counter: Slot, hi: Slot, step: u32, body: u32 },
+    /// Records a code.
+    Trap { code: u32 },
     /// A line that only a trace shows: calls, returns.
     Mark,
-    /// From here on: steps that lanes take together.
-    Subgroup {
-        op: SubgroupOp,
-        ty: DataType,
-        dst: Slot,
-        args: [Slot; 2],
-    },
-    UniformLoad {
-        dst: Slot,
-        ty: DataType,
-        buffer: BufferIndex,
-        index: Slot,
-    },
-    Mma {
-        extent: [u16; 3],
-        buffers: [BufferIndex; 3],
-        offsets: [Slot; 3],
-    },
+    /// From here on, steps that lanes take together. This one is by subgroup.
+    Subgroup { op: SubgroupOp, ty: DataType, dst: Slot, args: [Slot; 2] },
+    /// One element of workgroup memory for every lane.
+    UniformLoad { dst: Slot, ty: DataType, buffer: u16, index: Slot },
+    /// Extents m, n, k; tiles c, a, b.
+    Mma { extent: [u16; 3], buffers: [u16; 3], offsets: [Slot; 3] },
+    /// All lanes of the workgroup.
     Barrier,
+    /// The lanes of each subgroup.
     SubgroupBarrier,
+    /// All lanes of the grid.
     GridBarrier,
-    /// A collective of a single rank copies.
-    Collective {
-        dst: BufferIndex,
-        src: BufferIndex,
-    },
+    /// A collective; that of a single rank copies.
+    Collective { dst: u16, src: u16 },
+    /// The end of the program.
     End,
 }
 

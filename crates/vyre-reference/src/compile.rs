@@ -5,7 +5,7 @@
 //! `slots` then packs the registers. The walk keeps its own stack, so that no program can drive the host's.
 
 use crate::RunError;
-use crate::code::{Act, Array, BufferIndex, Code, Frame, Instr, NONE, Origin, Slot};
+use crate::code::{Act, Array, Code, Frame, Instr, NONE, Origin, Slot};
 use crate::slots::{self, CONSTANT};
 use crate::trace::Note;
 use rustc_hash::FxHashMap;
@@ -506,6 +506,6 @@ impl<'a> Compiler<'a> {
     }
 }
 
-fn index_of(buffer: BufferId) -> BufferIndex {
-    buffer.0 as BufferIndex
+fn index_of(buffer: BufferId) -> u16 {
+    buffer.0 as u16
 }

@@ -1,8 +1,8 @@
 //! The interpreter that defines the language.
 //!
 //! [`run`] takes a valid program and the contents of its buffers and gives the bytes that every backend must give. It
-//! is spelled plainly and shares no fast path with a backend: `compile` flattens the program, `machine` runs lanes one
-//! after the other, `sync` holds the steps that lanes take together, `memory` the buffers.
+//! is spelled plainly and shares no fast path with a backend: `compile` flattens the program, `lane` runs one lane,
+//! `machine` runs them one after the other, `sync` holds the steps that lanes take together, `memory` the buffers.
 //!
 //! Two modes watch a run. With [`Options::check`] races, out-of-bounds accesses and reads of unwritten workgroup memory
 //! are found (`check`); with [`Options::trace`] one lane tells every line it runs (`trace`).
@@ -15,6 +15,7 @@
 mod check;
 mod code;
 mod compile;
+mod lane;
 mod machine;
 mod memory;
 mod slots;

@@ -3,7 +3,7 @@
 //! All lanes stand at the same instruction, their registers kept, so each step reads every lane before it writes any.
 
 use crate::Access;
-use crate::code::{BufferIndex, Instr, Slot};
+use crate::code::{Instr, Slot};
 use crate::machine::{Group, Machine, place_of};
 use vyre_foundation::ir::{DataType, ReduceOp, SubgroupOp};
 use vyre_foundation::limits::SUBGROUP_WIDTH_MAX;
@@ -51,7 +51,7 @@ impl Machine<'_> {
     }
 
     /// An access that the workgroup makes as one: its first lane stands for it.
-    fn watch_together(&mut self, pc: usize, group: u32, buffer: BufferIndex, index: u64, access: Access) {
+    fn watch_together(&mut self, pc: usize, group: u32, buffer: u16, index: u64, access: Access) {
         let lane = self.lane(group, place_of(group, self.grid), 0);
         if let Some(checker) = &mut self.checker {
             checker.access(pc as u32, &lane, buffer.into(), index, access);
@@ -86,7 +86,7 @@ impl Machine<'_> {
     }
 
     /// `c += a * b`, a by rows and b by columns. Indices are exact sums, so one that passes 2^32 is out of bounds.
-    fn mma(&mut self, pc: usize, group: u32, extent: [u64; 3], buffers: [BufferIndex; 3], offsets: [u64; 3]) {
+    fn mma(&mut self, pc: usize, group: u32, extent: [u64; 3], buffers: [u16; 3], offsets: [u64; 3]) {
         let ([m, n, k], [c, a, b]) = (extent, buffers);
         for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
             let at = offsets[0] + i * n + j;

@@ -12,7 +12,7 @@
 
 use crate::Access;
 use crate::code::{Code, Instr, Location, Slot};
-use crate::machine::Lane;
+use crate::lane::Lane;
 use rustc_hash::FxHashMap;
 use std::fmt;
 use vyre_foundation::diagnostic::Place;
