@@ -154,7 +154,7 @@ fn spoil_line(block: &mut Block, at: usize, bounds: Bounds, draw: &mut Draw<'_>)
             // At most a few trips, so that what is still valid also ends soon.
             let hi = match operand(draw) {
                 Operand::Literal(literal) => Literal::u32(literal.bits() as u32 % 4).into(),
-                value => value,
+                value @ Operand::Value(_) => value,
             };
             let body = vec![block[at].clone()];
             let lo = Literal::u32(0).into();
@@ -310,4 +310,133 @@ fn sound(case: &Case) -> Result<(), String> {
 fn what_is_called_uniform_is() {
     check(300, case, sound, compare::show);
     check(600, spoilt, sound, compare::show);
+    check(1000, tangle, sound, compare::show);
+}
+
+/// Small programs of nothing but locals, branches, loops and exits, decided by lanes, workgroups and constants.
+fn tangle(source: &mut dyn Source) -> Case {
+    let mut draw = Draw::new(source);
+    let mut text = TANGLE.to_string();
+    let mut tangle = Tangle { draw: &mut draw, text: &mut text, values: vec!["%l".into()], next: 0 };
+    for value in ["%g", "%n", "%h"] {
+        tangle.values.push(value.into());
+    }
+    tangle.block(0, false);
+    text += "}\n";
+    let program = text::parse(&text).unwrap_or_else(|errors| panic!("{text}\n{errors:?}")).program;
+    Case { program, grid: Some([2, 1, 1]), buffers: vec![(0..32).collect()] }
+}
+
+const TANGLE: &str = "\
+program @tangle workgroup(4, 1, 1) {
+  buffer @x : read u32[] binding 0
+
+  fn @pick(%a : u32, %b : u32) -> u32 {
+    var $r : u32 = 0
+    for %i in 0..2 {
+      %c = eq.u32 %a, %i
+      if %c {
+        set.u32 $r, %i
+        break
+      }
+    }
+    %r = get.u32 $r
+    return %r
+  }
+
+  var $a : u32 = 0
+  var $b : u32 = 1
+  var $p : u32[4] = 0
+  var $q : u32[4] = 0
+  set.u32 $q[1], 7
+  %l = local_index
+  %g = workgroup_id x
+  %n = len @x
+  %h = global_id y
+";
+
+struct Tangle<'a, 'd> {
+    draw: &'a mut Draw<'d>,
+    text: &'a mut String,
+    /// What can be read here.
+    values: Vec<String>,
+    next: u32,
+}
+
+impl Tangle<'_, '_> {
+    fn value(&mut self) -> String {
+        if self.draw.chance(60) {
+            return self.draw.below(4).to_string();
+        }
+        self.values[self.draw.below(self.values.len() as u32) as usize].clone()
+    }
+
+    fn line(&mut self, line: String) {
+        *self.text += &line;
+        *self.text += "\n";
+    }
+
+    /// Assigns a new value, and gives its name.
+    fn assign(&mut self, what: String) -> String {
+        self.next += 1;
+        let name = format!("%v{}", self.next);
+        self.line(format!("{name} = {what}"));
+        name
+    }
+
+    fn block(&mut self, depth: u32, in_loop: bool) {
+        let open = self.values.len();
+        for _ in 0..self.draw.between(1, 6) {
+            let (a, b) = (self.value(), self.value());
+            match self.draw.below(if depth < 3 { 12 } else { 8 }) {
+                0 => self.line(format!("set.u32 $a, {a}")),
+                1 => self.line(format!("set.u32 $b, {a}")),
+                2 => self.line(format!("set.u32 $p[{a}], {b}")),
+                3 => self.give("get.u32 $a".into()),
+                4 => self.give("get.u32 $b".into()),
+                5 => {
+                    let array = self.draw.pick(&["$p", "$q"]);
+                    self.give(format!("get.u32 {array}[{a}]"));
+                }
+                6 => self.give(format!("call @pick({a}, {b})")),
+                7 => self.give(format!("load.u32 @x[{a}]")),
+                8 | 9 => self.branch(depth, in_loop, &a),
+                _ => self.repeat(depth, &a, &b),
+            }
+        }
+        self.values.truncate(open);
+    }
+
+    fn give(&mut self, what: String) {
+        let name = self.assign(what);
+        self.values.push(name);
+    }
+
+    fn branch(&mut self, depth: u32, in_loop: bool, a: &str) {
+        let limit = self.draw.below(3);
+        let cond = self.assign(format!("le.u32 {a}, {limit}"));
+        self.line(format!("if {cond} {{"));
+        self.block(depth + 1, in_loop);
+        if in_loop && self.draw.chance(120) {
+            let exit = self.draw.pick(&["break", "continue"]);
+            self.line(exit.into());
+        }
+        self.line("} else {".into());
+        if self.draw.chance(100) {
+            self.block(depth + 1, in_loop);
+        }
+        self.line("}".into());
+    }
+
+    fn repeat(&mut self, depth: u32, a: &str, b: &str) {
+        let lo = self.assign(format!("rem.u32 {a}, 3"));
+        let hi = self.assign(format!("rem.u32 {b}, 5"));
+        self.next += 1;
+        let counter = format!("%v{}", self.next);
+        self.line(format!("for {counter} in {lo}..{hi} {{"));
+        self.values.push(counter);
+        self.block(depth + 1, true);
+        self.values.pop();
+        self.line("}".into());
+    }
 }
