@@ -8,7 +8,7 @@ use std::path::Path;
 use vyre::Program;
 use vyre::diagnostic::Place;
 use vyre::ir::{FunctionId, Node, ProgramParts, walk};
-use vyre::opt::{PASSES, Pass, optimise, optimise_with, range};
+use vyre::opt::{PASSES, Pass, SCHEDULE, optimise, optimise_with, range};
 use vyre::text;
 use vyre::validate::ValidProgram;
 
@@ -45,9 +45,9 @@ pub(crate) fn run(args: &Opt, report: &Report) -> Result<u8, Failure> {
     Ok(OK)
 }
 
-/// The passes that a list of names asks for; all without one.
+/// The passes that a list of names asks for; without one, what the optimiser runs.
 fn passes(names: Option<&[String]>) -> Result<Vec<Pass>, Failure> {
-    let Some(names) = names else { return Ok(PASSES.to_vec()) };
+    let Some(names) = names else { return Ok(SCHEDULE.to_vec()) };
     let find = |name: &String| {
         PASSES.iter().find(|pass| pass.name == name.trim()).copied().ok_or_else(|| {
             let known: Vec<&str> = PASSES.iter().map(|pass| pass.name).collect();

@@ -56,11 +56,33 @@ impl Pass {
     }
 }
 
-/// The passes, in the order in which [`optimise`] runs them.
+/// The passes, each once.
 pub const PASSES: &[Pass] = &[
     inline::PASS,
     fold::PASS,
     unroll::PASS,
+    forward::PASS,
+    if_convert::PASS,
+    algebra::PASS,
+    range::PASS,
+    cse::PASS,
+    licm::PASS,
+    dce::PASS,
+];
+
+/// What [`optimise`] runs: the passes in order, and then again those to which the others have given new work.
+pub const SCHEDULE: &[Pass] = &[
+    inline::PASS,
+    fold::PASS,
+    unroll::PASS,
+    forward::PASS,
+    if_convert::PASS,
+    algebra::PASS,
+    range::PASS,
+    cse::PASS,
+    licm::PASS,
+    dce::PASS,
+    fold::PASS,
     forward::PASS,
     if_convert::PASS,
     algebra::PASS,
@@ -82,19 +104,20 @@ pub struct BrokenProgram {
     pub message: String,
 }
 
-/// The same program, faster: [`PASSES`] once, and most of them once more where they found something.
+/// The same program, faster: runs [`SCHEDULE`].
 ///
 /// # Panics
 /// If a pass breaks the program, which is a mistake in the pass.
 pub fn optimise(program: &ValidProgram) -> ValidProgram {
     let mut parts = program.parts().clone();
-    for pass in PASSES {
-        run_checked(pass, &mut parts);
-    }
-    if parts.body.block != program.parts().body.block {
-        // What one pass found may help those before it; what only had to run once does not run again.
-        for pass in PASSES.iter().filter(|pass| !matches!(pass.name, "inline" | "unroll")) {
-            run_checked(pass, &mut parts);
+    for (at, pass) in SCHEDULE.iter().enumerate() {
+        // The passes that run again have nothing to do if the first round did nothing.
+        if at == PASSES.len() && parts.body.block == program.parts().body.block {
+            break;
+        }
+        (pass.run)(&mut parts);
+        if cfg!(debug_assertions) {
+            seal(pass.name, parts.clone()).unwrap_or_else(|broken| panic!("{broken}"));
         }
     }
     seal("optimise", parts).unwrap_or_else(|broken| panic!("{broken}"))
@@ -114,15 +137,6 @@ pub fn optimise_with(
         observer(pass, valid.program());
     }
     Ok(valid)
-}
-
-fn run_checked(pass: &Pass, parts: &mut ProgramParts) {
-    (pass.run)(parts);
-    if cfg!(debug_assertions)
-        && let Err(broken) = seal(pass.name, parts.clone())
-    {
-        panic!("{broken}");
-    }
 }
 
 fn seal(pass: &'static str, parts: ProgramParts) -> Result<ValidProgram, BrokenProgram> {
