@@ -11,7 +11,6 @@ use vyre_driver::observability::record_launch;
 use vyre_driver::{BackendError, DispatchConfig, HandleFault, Resource, TimedDispatchResult};
 use vyre_foundation::ir::Program;
 use vyre_foundation::launch::indirect_grid;
-use vyre_foundation::text;
 use vyre_reference::{Options, RunError, run_in_place};
 
 /// Runs a program on host bytes.
@@ -149,22 +148,17 @@ fn launch(
         RunError::Stopped if device.is_lost() => lost(),
         RunError::Stopped if cancelled() => BackendError::Cancelled,
         RunError::Stopped => BackendError::Timeout { limit: config.timeout.unwrap_or(Duration::ZERO) },
-        other => translate(program.program(), other),
+        other => translate(other),
     })?;
     device.dispatches.fetch_add(1, Ordering::Relaxed);
     device.lane_instructions.fetch_add(stats.lane_instructions, Ordering::Relaxed);
     Ok(())
 }
 
-fn translate(program: &Program, error: RunError) -> BackendError {
+fn translate(error: RunError) -> BackendError {
     match error {
         RunError::Launch(error) => error.into(),
-        RunError::Trap { code, location, .. } => {
-            let (text, map) = text::print_with_map(program);
-            let line = map.span(location.line).and_then(|span| text.lines().nth(span.line as usize - 1));
-            let line = line.map_or_else(|| location.to_string(), |line| format!("`{}`", line.trim()));
-            BackendError::Trap { code, place: format!("{line} of `@{}`", program.name()) }
-        }
+        RunError::Trap { code, location, .. } => BackendError::Trap { code, place: location.line },
         RunError::Memory { needed, .. } => BackendError::OutOfMemory {
             what: "the interpreter's registers and workgroup state".to_owned(),
             requested_bytes: needed,

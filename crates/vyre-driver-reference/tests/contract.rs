@@ -8,6 +8,7 @@ use vyre_driver::{
     ResidentReadRange, Resource, VyreBackend, pipeline, registry,
 };
 use vyre_driver_reference::ReferenceBackend;
+use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::Program;
 use vyre_foundation::text;
 
@@ -229,7 +230,9 @@ fn a_trap_fails_the_dispatch_and_invalidates_what_it_could_write() {
     let resources = [x.clone(), y.clone()];
     let config = DispatchConfig::default();
     match backend.dispatch_resident_timed(&program, &resources, &config) {
-        Err(BackendError::Trap { code: 7, place }) => assert!(place.contains("trap 7"), "{place}"),
+        Err(BackendError::Trap { code: 7, place }) => {
+            assert_eq!(place, Place::Line { function: None, site: 5 });
+        }
         other => panic!("{other:?}"),
     }
     assert_eq!(code(backend.download_resident(&y)), ErrorCode::BadHandle);

@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::time::Duration;
+use vyre_foundation::diagnostic::Place;
 
 /// Why a backend did not return bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,8 +29,8 @@ pub enum BackendError {
     Cancelled,
     /// A resident handle or device buffer cannot be used so.
     BadHandle { handle: u64, cause: HandleFault },
-    /// A lane trapped; `place` is the line.
-    Trap { code: u32, place: String },
+    /// A lane trapped; `place` is the line, of those that trapped the first in the program.
+    Trap { code: u32, place: Place },
     /// The backend's compiler refused what we emitted.
     CompileFailed { backend: String, message: String },
     /// A pipeline was compiled for a device that is gone.
@@ -176,7 +177,15 @@ impl BackendError {
             BackendError::BadHandle { handle, cause } => {
                 format!("resident handle {handle:#x} {}", cause.message())
             }
-            BackendError::Trap { code, place } => format!("trap {code} at {place}"),
+            BackendError::Trap { code, place } => match place {
+                Place::Line { function: Some(function), site } => {
+                    format!("trap {code} at line {site} of function {}", function.0)
+                }
+                Place::Line { function: None, site } => format!("trap {code} at line {site} of the body"),
+                Place::Source(_) | Place::Program | Place::Buffer(_) | Place::Function(_) => {
+                    format!("trap {code}")
+                }
+            },
             BackendError::CompileFailed { backend, message } => {
                 format!("backend `{backend}` could not compile the program: {message}")
             }

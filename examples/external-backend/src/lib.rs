@@ -40,9 +40,7 @@ impl VyreBackend for ExampleBackend {
         let launch = Launch { grid: Some(admission.grid), buffers: buffers.collect() };
         let outcome = vyre_reference::run(&admission.program.valid, launch, &Options::default())
             .map_err(|error| match error {
-                RunError::Trap { code, location, .. } => {
-                    BackendError::Trap { code, place: location.to_string() }
-                }
+                RunError::Trap { code, location, .. } => BackendError::Trap { code, place: location.line },
                 other => BackendError::new(other.to_string()),
             })?;
         let results = admission.bindings.iter().zip(outcome.buffers);
