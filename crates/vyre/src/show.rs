@@ -3,7 +3,7 @@
 use crate::host::{Error, ErrorKind};
 use vyre_foundation::diagnostic::{Diagnostic, Place};
 use vyre_foundation::text::{self, SourceMap};
-use vyre_reference::{Finding, FindingKind, Party, Target};
+use vyre_reference::{Finding, FindingKind};
 
 /// A program's text, by which what is wrong with it is shown.
 #[derive(Clone, Copy)]
@@ -35,51 +35,14 @@ impl Source<'_> {
         }
     }
 
-    /// What the checks of a run found.
+    /// What the checks of a run found, with both lines of a race.
     pub fn finding(&self, finding: &Finding) -> String {
-        let shown = self.diagnostic(&self.as_diagnostic(finding));
-        match finding.kind {
-            FindingKind::Race => shown,
+        let level = match finding.kind {
+            FindingKind::Race => "error",
             // These have a meaning, though seldom the intended one.
-            FindingKind::OutOfBounds { .. } | FindingKind::UnwrittenRead => {
-                shown.replacen("error", "warning", 1)
-            }
-        }
-    }
-
-    /// A race, an access out of bounds or a read of unwritten memory as a finding at its line.
-    pub fn as_diagnostic(&self, finding: &Finding) -> Diagnostic {
-        let element = match &finding.target {
-            Target::Buffer { name, .. } => format!("`@{name}[{}]`", finding.index),
-            Target::PrivateArray => format!("element {} of a private array", finding.index),
+            FindingKind::OutOfBounds { .. } | FindingKind::UnwrittenRead => "warning",
         };
-        let first = format!("a {} of {element} by {}", finding.first.access.name(), lane(&finding.first));
-        let (code, mut message) = match (finding.kind, &finding.second) {
-            (FindingKind::Race, Some(second)) => {
-                let other =
-                    format!("a {} by {} at {}", second.access.name(), lane(second), self.place(second));
-                ("race", format!("{first} races with {other}"))
-            }
-            (FindingKind::Race, None) => ("race", format!("{first} races with another")),
-            (FindingKind::OutOfBounds { len }, _) => {
-                ("bounds", format!("{first} is out of bounds: there are {len} elements"))
-            }
-            (FindingKind::UnwrittenRead, _) => ("unwritten", format!("{first} gives 0: nobody wrote there")),
-        };
-        if finding.count > 1 {
-            message.push_str(&format!(" ({} times)", finding.count));
-        }
-        let text = finding.to_string();
-        let fix = text.split_once("Fix: ").map_or("", |(_, fix)| fix).to_owned();
-        Diagnostic { code, place: finding.first.location.line, message, fix }
-    }
-
-    /// Where an access stands.
-    fn place(&self, party: &Party) -> String {
-        match self.map.span(party.location.line) {
-            Some(span) => format!("{}:{}:{}", self.name, span.line, span.column),
-            None => party.location.to_string(),
-        }
+        format!("{level}: {}\n", finding.render(self.name, self.text, self.map))
     }
 
     /// The line that a finding stands on.
@@ -110,7 +73,19 @@ pub fn trap(error: &Error) -> Option<Diagnostic> {
     }
 }
 
-fn lane(party: &Party) -> String {
-    let [x, y, z] = party.lane;
-    format!("lane ({x}, {y}, {z})")
+/// What the checks of a run found as a finding at the line of its first access: code `race`, `bounds` or `unwritten`.
+pub fn observation(finding: &Finding) -> Diagnostic {
+    let code = match finding.kind {
+        FindingKind::Race => "race",
+        FindingKind::OutOfBounds { .. } => "bounds",
+        FindingKind::UnwrittenRead => "unwritten",
+    };
+    let text = finding.to_string();
+    let message = text.split_once("\n  Fix: ").map_or(text.as_str(), |(message, _)| message);
+    Diagnostic {
+        code,
+        place: finding.first.location.line,
+        message: message.to_owned(),
+        fix: finding.fix().to_owned(),
+    }
 }

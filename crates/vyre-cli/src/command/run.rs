@@ -13,8 +13,8 @@ use vyre::filetest::difference;
 use vyre::host::{Error, Kernel, Launch, Output};
 use vyre::ir::{Buffer, Literal};
 use vyre::launch::bound_buffers;
-use vyre::reference::{FindingKind, Trace, TraceEvent};
-use vyre::show::{Source, trap};
+use vyre::reference::{Finding, FindingKind, Party, Trace, TraceEvent};
+use vyre::show::{Source, observation, trap};
 use vyre::spec::{Expect, Spec, directives};
 use vyre::text::{self, SourceMap};
 
@@ -391,9 +391,18 @@ fn as_text(args: &Run, loaded: &Loaded, kernel: &Kernel, output: &Output) -> Str
 }
 
 fn findings(loaded: &Loaded, output: &Output) -> Vec<Value> {
-    let source = Source { name: &loaded.name, text: &loaded.source, map: &loaded.map };
-    let json = |finding| loaded.found(&source.as_diagnostic(finding)).json();
-    output.findings().iter().map(json).collect()
+    let access = |party: &Party| {
+        let line = loaded.map.span(party.location.line).map(|span| span.line);
+        json!({ "access": party.access.name(), "lane": party.lane, "line": line })
+    };
+    let finding = |finding: &Finding| {
+        let mut value = loaded.found(&observation(finding)).json();
+        let parties = std::iter::once(&finding.first).chain(&finding.second);
+        value["accesses"] = parties.map(access).collect();
+        value["count"] = json!(finding.count);
+        value
+    };
+    output.findings().iter().map(finding).collect()
 }
 
 fn first_values(buffer: &Buffer, bytes: &[u8]) -> String {

@@ -5,7 +5,7 @@
 //! control flow takes closures. The order in which Rust evaluates is the order of the lines.
 //!
 //! ```
-//! use vyre_foundation::ir::{Axis, Program};
+//! use vyre_foundation::{ir::{Axis, Program}, text};
 //!
 //! let saxpy = Program::build("saxpy", [64, 1, 1], |k| {
 //!     let a = k.uniform::<f32>("a", 0).sized(1);
@@ -17,7 +17,25 @@
 //!         y.put(i, a.at(0).fma(x.at(i), y.at(i)));
 //!     });
 //! })?;
-//! assert_eq!(saxpy.parts().buffers.len(), 3);
+//!
+//! assert_eq!(text::print(&saxpy), "\
+//! program @saxpy workgroup(64, 1, 1) {
+//!   buffer @a : uniform    f32[1] binding 0
+//!   buffer @x : read       f32[]  binding 1
+//!   buffer @y : read_write f32[]  binding 2 output
+//!
+//!   %i  = global_id x
+//!   %v0 = len @y
+//!   %v1 = lt.u32 %i, %v0
+//!   if %v1 {
+//!     %v2 = load.f32 @a[0]
+//!     %v3 = load.f32 @x[%i]
+//!     %v4 = load.f32 @y[%i]
+//!     %v5 = fma.f32 %v2, %v3, %v4
+//!     store.f32 @y[%i], %v5
+//!   }
+//! }
+//! ");
 //! # Ok::<(), vyre_foundation::ir::ProgramError>(())
 //! ```
 //!
