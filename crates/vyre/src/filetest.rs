@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 use vyre_foundation::diagnostic::Diagnostic;
 use vyre_foundation::ir::{Buffer, Literal};
-use vyre_foundation::opt::optimise;
+use vyre_foundation::opt::{SCHEDULE, optimise_with};
 use vyre_foundation::text::{self, SourceMap};
 use vyre_foundation::validate::{ValidProgram, validate};
 use vyre_reference::{FindingKind, Schedule};
@@ -149,8 +149,9 @@ impl File<'_> {
                 return Ok(());
             }
         }
-        let optimised = Kernel::from_valid(optimise(kernel.program()));
-        let result = launch(&optimised, run, self.folder, Schedule::Forward, false);
+        let optimised =
+            optimise_with(kernel.program(), SCHEDULE, &mut |_, _| {}).map_err(|broken| broken.to_string())?;
+        let result = launch(&Kernel::from_valid(optimised), run, self.folder, Schedule::Forward, false);
         // The optimiser's lines are not the file's, so its traps and findings have no place here.
         let nowhere = SourceMap::default();
         let source = self.source(&nowhere);
