@@ -22,6 +22,7 @@
 //! | `fma(x, 1.0, y)` is `x + y`, `fma(x, y, -0.0)` is `x * y` | one rounding of the same exact number |
 //! | `floor ceil trunc round` of such a result is that result | it is integral already |
 //! | `select(c, x, x)` is `x`, `select(c, true, false)` is `c` | either way |
+//! | `select(not c, x, y)` is `select(c, y, x)` | the same choice |
 //! | a cast to the operand's own type, or there and back through a wider type | nothing is lost on the way |
 //! | `bitcast` there and back | not from integers through floats: a NaN pattern becomes canonical |
 //!
@@ -91,26 +92,22 @@ impl<'a> Algebra<'a> {
             if let Some(result) = node.result() {
                 self.types[result.index()] = self.around.result_type(node);
             }
-            let keep = match node {
-                Node::Compute { result, op, ty, args } => {
-                    let result = *result;
-                    match self.simplify(op, ty, args) {
-                        Some(operand) => {
-                            self.replaced.put(result, operand);
-                            false
-                        }
-                        None => {
-                            let definition = Definition { op: *op, ty: *ty, args: args.clone() };
-                            self.definitions[result.index()] = Some(definition);
-                            true
-                        }
-                    }
-                }
-                _ => true,
-            };
+            let keep = self.line(node);
             node.blocks_mut().for_each(|inner| self.block(inner));
             keep
         });
+    }
+
+    /// Simplifies a line. Says whether it stays.
+    fn line(&mut self, node: &mut Node) -> bool {
+        let Node::Compute { result, op, ty, args } = node else { return true };
+        let replacement = self.simplify(op, ty, args);
+        if let Some(operand) = replacement {
+            self.replaced.put(*result, operand);
+            return false;
+        }
+        self.definitions[result.index()] = Some(Definition { op: *op, ty: *ty, args: args.clone() });
+        true
     }
 
     /// Applies rules until none fits. Gives the operand that replaces the line, if one does.
@@ -130,6 +127,8 @@ impl<'a> Algebra<'a> {
         }
         None
     }
+
+    // A new op has no rules until someone writes them, so the matches on ops below end in "no rule".
 
     fn rule(&self, op: ComputeOp, ty: DataType, args: &Args) -> Outcome {
         let outcome = match op {
@@ -214,6 +213,7 @@ impl<'a> Algebra<'a> {
         let first = inner.args[0];
         match (op, inner.op) {
             (ComputeOp::Not, ComputeOp::Not) | (ComputeOp::Neg, ComputeOp::Neg) => Outcome::Operand(first),
+            (ComputeOp::Select, ComputeOp::Not) => Outcome::Op(op, smallvec![first, args[2], args[1]]),
             (ComputeOp::Not, comparison) => match complement(comparison, inner.ty) {
                 Some(other) => Outcome::Typed(other, inner.ty, inner.args.clone()),
                 None => Outcome::Same,

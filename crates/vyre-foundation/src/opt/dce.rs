@@ -99,17 +99,14 @@ impl<'a> Needs<'a> {
             if let Some(value) = node.result() {
                 self.definitions[value.index()] = site;
             }
-            match node {
-                Node::Var { local, .. } => self.declarations[local.index()] = site,
-                Node::Set { local, .. } => {
-                    let first = std::mem::replace(&mut self.assignments[local.index()], site);
-                    self.next[site as usize] = first;
-                }
-                Node::Break | Node::Continue if around != NONE => {
-                    let first = std::mem::replace(&mut self.jumps[around as usize], site);
-                    self.next[site as usize] = first;
-                }
-                _ => {}
+            if let Node::Var { local, .. } = node {
+                self.declarations[local.index()] = site;
+            } else if let Node::Set { local, .. } = node {
+                let first = std::mem::replace(&mut self.assignments[local.index()], site);
+                self.next[site as usize] = first;
+            } else if is_jump(node) && around != NONE {
+                let first = std::mem::replace(&mut self.jumps[around as usize], site);
+                self.next[site as usize] = first;
             }
             let around = if matches!(node, Node::For { .. }) { site } else { around };
             node.blocks().for_each(|inner| self.block(inner, site, around));

@@ -92,17 +92,17 @@ impl Liveness {
     fn block(&mut self, block: &mut Block) {
         let mut needed = vec![true; block.len()];
         for (node, needed) in block.iter_mut().zip(&mut needed).rev() {
-            match node {
-                Node::Get { local, .. } => self.put(*local, true),
-                Node::Set { local, index: None, .. } => {
-                    *needed = self.live[local.index()];
-                    if self.depths[local.index()] >= self.pin {
-                        self.put(*local, false);
-                    }
+            if let Node::Get { local, .. } = node {
+                self.put(*local, true);
+            } else if let Node::Set { local, index: None, .. } = node {
+                *needed = self.live[local.index()];
+                if self.depths[local.index()] >= self.pin {
+                    self.put(*local, false);
                 }
-                Node::If { then, otherwise, .. } => self.branches(then, otherwise),
-                Node::For { counter, body, .. } => self.loop_(*counter, body),
-                _ => {}
+            } else if let Node::If { then, otherwise, .. } = node {
+                self.branches(then, otherwise);
+            } else if let Node::For { counter, body, .. } = node {
+                self.loop_(*counter, body);
             }
         }
         let mut needed = needed.into_iter();

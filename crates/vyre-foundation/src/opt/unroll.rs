@@ -10,7 +10,7 @@
 //! What a loop and all loops together may add is bounded, so the program grows by a constant factor at most.
 
 use super::Pass;
-use super::edit::{base_name, each_body, line_count, literal};
+use super::edit::{base_name, each_body, is_jump, line_count, literal};
 use crate::ir::{Block, Body, DataType, Local, Node, Operand, ProgramParts, Value};
 use rustc_hash::FxHashMap;
 
@@ -53,12 +53,9 @@ impl Contents {
     fn add(&mut self, block: &Block, own: bool) {
         for node in block {
             self.lines += 1;
-            match node {
-                Node::Trap { .. } => self.traps += 1,
-                Node::Break | Node::Continue => self.jumps |= own,
-                Node::Var { len: Some(_), .. } | Node::Call { .. } => self.single = true,
-                _ => {}
-            }
+            self.traps += u64::from(matches!(node, Node::Trap { .. }));
+            self.jumps |= own && is_jump(node);
+            self.single |= matches!(node, Node::Var { len: Some(_), .. } | Node::Call { .. });
             // Enough is known; a long body is not looked through once per loop around it.
             if self.lines > LINES_MAX {
                 return;

@@ -119,29 +119,27 @@ impl<'a> Env<'a> {
         let Some(result) = node.result() else { return };
         let ty = self.around.result_type(node);
         self.types[result.index()] = ty;
-        let interval = self.result_interval(node, ty);
+        let interval = self.result_interval(node);
         self.intervals[result.index()] = interval;
-        let bounds = match node {
-            Node::Compute { op, ty, args, .. } => {
-                if ty == &DataType::Bool || op.info().result.under(*ty) == Some(DataType::Bool) {
-                    self.conditions.insert(result, (*op, *ty, args.clone()));
-                }
-                self.computed_bounds(*op, *ty, args)
+        let mut bounds = Bounds::new();
+        if let Node::Compute { op, ty, args, .. } = node {
+            if *ty == DataType::Bool || op.info().result.under(*ty) == Some(DataType::Bool) {
+                self.conditions.insert(result, (*op, *ty, args.clone()));
             }
-            Node::Len { buffer, .. } => {
-                self.lengths_named.insert(result, *buffer);
-                SmallVec::from_slice(&[Bound { buffer: *buffer, offset: 0 }])
-            }
+            bounds = self.computed_bounds(*op, *ty, args);
+        } else if let Node::Len { buffer, .. } = node {
+            self.lengths_named.insert(result, *buffer);
+            bounds.push(Bound { buffer: *buffer, offset: 0 });
+        } else if let Node::For { hi, .. } = node {
             // In the body the counter is below the bound.
-            Node::For { hi, .. } => shifted(&self.bounds_of(*hi), -1),
-            _ => Bounds::new(),
-        };
+            bounds = shifted(&self.bounds_of(*hi), -1);
+        }
         if !bounds.is_empty() {
             self.bounds.insert(result, bounds);
         }
     }
 
-    fn result_interval(&mut self, node: &Node, ty: Option<DataType>) -> Interval {
+    fn result_interval(&mut self, node: &Node) -> Interval {
         match node {
             Node::Compute { op, ty, args, .. } => self.computed(*op, *ty, args),
             Node::Builtin { op, axis, .. } => self.builtin(*op, axis.map(|axis| axis.index())),
@@ -152,7 +150,8 @@ impl<'a> Env<'a> {
                 Interval::new(lo.lo, (hi.hi - 1).max(lo.lo))
             }
             Node::UniformLoad { ty, .. } => Interval::full(*ty),
-            _ => ty.map_or(Interval::ANY, Interval::full),
+            // Nothing is known of what other lines give but its type.
+            other => self.around.result_type(other).map_or(Interval::ANY, Interval::full),
         }
     }
 

@@ -101,19 +101,17 @@ impl Analysis<'_> {
             }
             self.site += 1;
             self.env.define(node);
-            match node {
-                Node::If { cond, then, otherwise } => {
-                    for (inner, truth) in [(then, true), (otherwise, false)] {
-                        let mark = self.env.mark();
-                        self.env.assume(*cond, truth);
-                        self.block(inner);
-                        self.env.back_to(mark);
-                    }
-                    assume_rest(&mut self.env, *cond, then, otherwise);
-                }
-                Node::For { body, .. } => self.block(body),
-                _ => {}
+            let Node::If { cond, then, otherwise } = node else {
+                node.blocks().for_each(|inner| self.block(inner));
+                continue;
+            };
+            for (inner, truth) in [(then, true), (otherwise, false)] {
+                let mark = self.env.mark();
+                self.env.assume(*cond, truth);
+                self.block(inner);
+                self.env.back_to(mark);
             }
+            assume_rest(&mut self.env, *cond, then, otherwise);
         }
         self.env.back_to(mark);
     }
