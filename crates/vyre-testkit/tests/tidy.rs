@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use vyre::spec::{Expect, directives};
 use vyre_foundation::diagnostic::Rule;
-use vyre_foundation::ir::{DataType, Node, OpId, walk};
+use vyre_foundation::ir::{DataType, OpId, walk};
 use vyre_foundation::text;
 use vyre_foundation::validate::explain;
 use vyre_foundation::{text as parser, validate as validator};
+use vyre_testkit::generate::suffix;
 use vyre_testkit::ops_page::ops_page;
 use vyre_testkit::repo;
 
@@ -20,37 +21,6 @@ fn none(complaints: Vec<String>, fix: &str) {
 
 fn read(path: &Path) -> String {
     repo::read(path).expect("listed files can be read")
-}
-
-/// The type suffix that a line is written with.
-fn suffix(node: &Node) -> Option<DataType> {
-    match node {
-        Node::Compute { ty, .. }
-        | Node::Load { ty, .. }
-        | Node::UniformLoad { ty, .. }
-        | Node::Store { ty, .. }
-        | Node::Atomic { ty, .. }
-        | Node::Var { ty, .. }
-        | Node::Get { ty, .. }
-        | Node::Set { ty, .. }
-        | Node::AllReduce { ty, .. }
-        | Node::AllGather { ty, .. }
-        | Node::ReduceScatter { ty, .. }
-        | Node::Broadcast { ty, .. } => Some(*ty),
-        Node::Subgroup { op, ty, .. } => (!op.info().types.is_empty()).then_some(*ty),
-        Node::Builtin { .. }
-        | Node::Len { .. }
-        | Node::Mma { .. }
-        | Node::If { .. }
-        | Node::For { .. }
-        | Node::Break
-        | Node::Continue
-        | Node::Call { .. }
-        | Node::Return { .. }
-        | Node::Barrier { .. }
-        | Node::IndirectDispatch { .. }
-        | Node::Trap { .. } => None,
-    }
 }
 
 /// The ops that a file uses, with their suffixes.

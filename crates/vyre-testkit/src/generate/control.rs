@@ -49,6 +49,10 @@ impl Builder<'_> {
     fn block(&mut self, flow: Level, count: u32) -> Block {
         let outer_flow = std::mem::replace(&mut self.frame.flow, flow);
         let scope = self.open();
+        if self.config.barriers && self.frame.is_main && flow <= Level::Workgroup && self.draw.chance(60) {
+            self.any_barrier();
+            self.traffic();
+        }
         self.lines(count);
         self.fold_loose_values(scope.first_value());
         self.maybe_leave_loop();
@@ -95,7 +99,7 @@ impl Builder<'_> {
     pub(super) fn repeat(&mut self) {
         let wanted = self.wanted_level();
         let Bounds { lo, hi, step, trips_max } = self.bounds(wanted);
-        let leaving = self.draw.pick(&[Level::Grid, Level::Workgroup, Level::Varying]);
+        let leaving = self.draw.pick(&[Level::Grid, Level::Workgroup, Level::Grid, Level::Varying]);
         let flow = self.frame.flow.max(self.level_of(lo)).max(self.level_of(hi)).max(leaving);
         let synced_before = self.frame.synced.take();
         let trips_before = self.frame.trips;

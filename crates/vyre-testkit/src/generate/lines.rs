@@ -2,7 +2,6 @@
 
 use super::body::{Builder, Known, KnownLocal, Level, literal_u32};
 use super::memory::{Pattern, is_atomic_type};
-use crate::edge;
 use smallvec::smallvec;
 use vyre_foundation::ir::{
     Args, AtomicOp, Axis, BufferId, BuiltinOp, ComputeOp, DataType, Literal, Node, Operand,
@@ -44,7 +43,7 @@ impl Builder<'_> {
     fn line(&mut self) {
         let config = self.config;
         let in_main = self.frame.is_main;
-        let deep = self.frame.depth() > 4;
+        let deep = self.frame.depth() > 3;
         let on = |allowed: bool, weight: u32| if allowed { weight } else { 0 };
         let together = in_main && self.frame.flow <= Level::Workgroup;
         let whole_grid = in_main && self.frame.flow == Level::Grid;
@@ -63,7 +62,7 @@ impl Builder<'_> {
             (Kind::Call, on(!self.parts.functions.is_empty(), 5)),
             (Kind::Barrier, on(config.barriers && together, 4)),
             (Kind::UniformLoad, on(config.barriers && together, 3)),
-            (Kind::Subgroup, on(subgroup, 10)),
+            (Kind::Subgroup, on(subgroup, 14)),
             (Kind::Mma, on(config.mma && together, 2)),
             (
                 Kind::Collective,
@@ -369,7 +368,8 @@ impl Builder<'_> {
         let folds = [DataType::U32, DataType::U64].map(|ty| {
             let local = self.frame.new_local();
             if ty == DataType::U32 || self.config.wide {
-                let init = edge::literal(&mut self.draw, ty).into();
+                // Not zero, which rotations would not change.
+                let init = Literal::from_bits(ty, self.draw.bits() | 1).into();
                 self.emit(Node::Var { local, ty, len: None, init });
             }
             local

@@ -16,7 +16,7 @@ mod memory;
 mod stats;
 mod sync;
 
-pub use stats::Stats;
+pub use stats::{Stats, suffix};
 
 use crate::edge;
 use crate::source::{Bytes, Draw, Seeded, Source};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
-use vyre_foundation::ir::{Body, Node, OpId, Operand, Program, SyncOp, Value, walk};
+use vyre_foundation::ir::{Body, DataType, Node, OpId, Operand, Program, SyncOp, Value, walk};
 
 /// Counts over programs.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +13,8 @@ pub struct Stats {
     pub lines: u64,
     /// Lines by op.
     pub ops: BTreeMap<OpId, u64>,
+    /// Lines by op and type suffix, of those that have one.
+    pub typed_ops: BTreeMap<(OpId, DataType), u64>,
     /// Programs with `if` or `for`.
     pub with_control: u64,
     /// Programs that read and write buffers.
@@ -36,6 +38,9 @@ impl Stats {
             walk(&body.block, |_, _, node| {
                 self.lines += 1;
                 *self.ops.entry(node.op()).or_default() += 1;
+                if let Some(ty) = suffix(node) {
+                    *self.typed_ops.entry((node.op(), ty)).or_default() += 1;
+                }
                 seen.insert(node.op().name());
             });
             self.values += body.values.len() as u64;
@@ -52,9 +57,48 @@ impl Stats {
         self.with_all += u64::from(control && memory && barriers);
     }
 
-    /// The ops of the table that no program had.
-    pub fn missing_ops(&self) -> Vec<OpId> {
-        OpId::all().filter(|op| !self.ops.contains_key(op)).collect()
+    /// The ops of the table that no program had, with each suffix that is missing.
+    pub fn missing_ops(&self) -> Vec<String> {
+        let mut missing = Vec::new();
+        for op in OpId::all() {
+            if op.info().types.is_empty() && !self.ops.contains_key(&op) {
+                missing.push(op.to_string());
+            }
+            let absent = |ty: &DataType| !self.typed_ops.contains_key(&(op, *ty));
+            missing.extend(op.info().types.iter().filter(absent).map(|ty| format!("{op}.{ty}")));
+        }
+        missing
+    }
+}
+
+/// The type suffix that a line is written with.
+pub fn suffix(node: &Node) -> Option<DataType> {
+    match node {
+        Node::Compute { ty, .. }
+        | Node::Load { ty, .. }
+        | Node::UniformLoad { ty, .. }
+        | Node::Store { ty, .. }
+        | Node::Atomic { ty, .. }
+        | Node::Var { ty, .. }
+        | Node::Get { ty, .. }
+        | Node::Set { ty, .. }
+        | Node::AllReduce { ty, .. }
+        | Node::AllGather { ty, .. }
+        | Node::ReduceScatter { ty, .. }
+        | Node::Broadcast { ty, .. } => Some(*ty),
+        Node::Subgroup { op, ty, .. } => (!op.info().types.is_empty()).then_some(*ty),
+        Node::Builtin { .. }
+        | Node::Len { .. }
+        | Node::Mma { .. }
+        | Node::If { .. }
+        | Node::For { .. }
+        | Node::Break
+        | Node::Continue
+        | Node::Call { .. }
+        | Node::Return { .. }
+        | Node::Barrier { .. }
+        | Node::IndirectDispatch { .. }
+        | Node::Trap { .. } => None,
     }
 }
 
