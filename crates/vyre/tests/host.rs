@@ -4,7 +4,7 @@ use std::time::Duration;
 use vyre::Program;
 use vyre::host::{ErrorKind, Kernel};
 use vyre::ir::Axis;
-use vyre::ir::builder::{Element, Number};
+use vyre::ir::builder::Number;
 use vyre::reference::Schedule;
 
 const SAXPY: &str = include_str!("../../../examples/saxpy.vyre");
@@ -14,10 +14,7 @@ fn saxpy() -> Kernel {
 }
 
 /// A kernel that adds a constant to each element.
-fn add<T: Number>(constant: T) -> Kernel
-where
-    T: for<'k> vyre::ir::builder::Arg<'k, T>,
-{
+fn add<T: Number>(constant: T) -> Kernel {
     let program = Program::build("add", [32, 1, 1], |k| {
         let y = k.read_write::<T>("y", 0).output();
         let i = k.global_id(Axis::X);
@@ -28,10 +25,7 @@ where
 
 #[test]
 fn elements_of_every_width_go_in_and_come_out() {
-    fn check<T: Number + Element + PartialEq + std::fmt::Debug>(input: [T; 2], by: T, output: [T; 2])
-    where
-        T: for<'k> vyre::ir::builder::Arg<'k, T>,
-    {
+    fn check<T: Number + PartialEq + std::fmt::Debug>(input: [T; 2], by: T, output: [T; 2]) {
         let result = add(by).launch().input("y", &input).run().unwrap();
         assert_eq!(result.get::<T>("y").unwrap(), output);
     }

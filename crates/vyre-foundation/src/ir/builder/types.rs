@@ -27,8 +27,8 @@ pub trait Scalar: sealed::Sealed + Copy + Send + Sync + 'static {
     }
 }
 
-/// A type that values have: bool, u32, i32, u64, i64, f16, bf16, f32 or f64.
-pub trait Computes: Scalar {}
+/// A type that values have: bool, u32, i32, u64, i64, f16, bf16, f32 or f64. Its constants stand where its values do.
+pub trait Computes: Scalar + for<'k> super::Arg<'k, Self> {}
 
 /// A type that lies in buffers and tables: every one but bool.
 pub trait Element: Scalar {
