@@ -28,7 +28,7 @@ fn default_case(source: &mut dyn Source) -> Case {
 #[test]
 fn generated_programs_cover_the_language() {
     let mut stats = Stats::default();
-    for seed in 0..3000 {
+    for seed in 0..4000 {
         stats.add(&generate::seeded(seed, &Config { traps: true, ..Config::default() }).program);
     }
     assert_eq!(stats.missing_ops(), [""; 0]);
@@ -254,6 +254,7 @@ fn generated_programs_need_their_barriers() {
             racy += u32::from(compare::settled(&case).is_err());
         }
     }
+    eprintln!("{racy} of {with_barriers} programs race without their barriers");
     assert!(racy * 3 > with_barriers, "{racy} of {with_barriers} programs race without their barriers");
 }
 
@@ -287,6 +288,7 @@ fn a_wrong_op_shows_in_the_outputs() {
             seen += u32::from(changed.and_then(|changed| compare::same_outputs(&case, &changed)).is_err());
         }
     }
+    eprintln!("{seen} of {wrong} wrong ops are seen in the outputs");
     assert!(seen * 10 > wrong * 6, "{seen} of {wrong} wrong ops are seen in the outputs");
 }
 

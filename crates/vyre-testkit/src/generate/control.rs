@@ -1,10 +1,12 @@
 //! Blocks: branches, loops, functions, and the main body that holds them together.
 
 use super::body::{Builder, Frame, Known, Level, literal_u32};
-use super::memory::Pattern;
+use super::memory::{Pattern, Team};
 use super::sync::barrier;
 use smallvec::smallvec;
-use vyre_foundation::ir::{Block, ComputeOp, DataType, Function, FunctionId, Node, Operand, Value};
+use vyre_foundation::ir::{
+    Block, BuiltinOp, ComputeOp, DataType, Function, FunctionId, Node, Operand, Value,
+};
 
 /// The bounds of a loop, and the most trips they allow.
 struct Bounds {
@@ -28,8 +30,25 @@ impl Builder<'_> {
             self.traffic();
             self.lines(self.config.lines / phases);
         }
+        self.read_back();
         self.fold_loose_values(0);
         self.store_folds();
+    }
+
+    /// Loads from workgroup memory once more, so that what was stored there last shows; but not always, because dead
+    /// stores have their place too.
+    fn read_back(&mut self) {
+        let shared = self.reachable(|memory| memory.shared);
+        if shared.is_empty() || self.draw.is_spent() || self.draw.chance(40) {
+            return;
+        }
+        self.barrier(Team::Workgroup);
+        for at in shared {
+            self.memory[at].open_for_reading();
+            let (ty, buffer) = (self.memory[at].ty, self.memory[at].buffer);
+            let index = self.id(BuiltinOp::LocalIndex);
+            self.assign(ty.computes_as(), Level::Varying, |result| Node::Load { result, ty, buffer, index });
+        }
     }
 
     /// Stores the accumulators, mixed with what lies there, so that earlier stores count.
@@ -37,7 +56,7 @@ impl Builder<'_> {
         let Some(folds) = self.frame.folds else { return };
         for (at, local) in folds.into_iter().enumerate().take(if self.config.wide { 2 } else { 1 }) {
             let (ty, buffer) = (self.memory[at].ty, self.memory[at].buffer);
-            let index = self.id(vyre_foundation::ir::BuiltinOp::GlobalIndex);
+            let index = self.id(BuiltinOp::GlobalIndex);
             let sum = self.assign(ty, Level::Varying, |result| Node::Get { result, ty, local, index: None });
             let old = self.assign(ty, Level::Varying, |result| Node::Load { result, ty, buffer, index });
             let value = self.compute(ComputeOp::Xor, ty, smallvec![sum.into(), old.into()]).into();
@@ -89,7 +108,7 @@ impl Builder<'_> {
     }
 
     /// After a block that may have passed barriers or not: one more barrier, so that either way is ordered.
-    fn rejoin(&mut self, synced_before: Option<super::memory::Team>) {
+    fn rejoin(&mut self, synced_before: Option<Team>) {
         if let Some(team) = self.frame.synced.take() {
             self.barrier(team);
         }

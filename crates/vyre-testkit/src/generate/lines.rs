@@ -66,7 +66,7 @@ impl Builder<'_> {
             (Kind::Mma, on(config.mma && together, 2)),
             (
                 Kind::Collective,
-                on(config.collectives && whole_grid && !self.collective_pairs().is_empty(), 3),
+                on(config.collectives && whole_grid && !self.collective_pairs().is_empty(), 5),
             ),
             (Kind::Trap, on(config.traps, 1)),
         ];

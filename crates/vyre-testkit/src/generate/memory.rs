@@ -66,6 +66,13 @@ impl Memory {
         if self.shared { Team::Workgroup } else { Team::Grid }
     }
 
+    /// Lets every lane read every element; right after a barrier over everyone.
+    pub(super) const fn open_for_reading(&mut self) {
+        self.team = self.everyone();
+        self.region = None;
+        self.pattern = Pattern::Read;
+    }
+
     pub(super) const fn can_read(&self) -> bool {
         matches!(self.pattern, Pattern::All | Pattern::Own { .. } | Pattern::Read)
     }
