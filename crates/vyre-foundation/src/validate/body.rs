@@ -142,12 +142,11 @@ impl<'a> BodyCheck<'a> {
                     format!("delete this line and those after it in its block, or move `{end}` below them"),
                 );
             }
-            match node {
-                Node::Break if self.loops > 0 => ended = Some("break"),
-                Node::Continue if self.loops > 0 => ended = Some("continue"),
-                Node::Return { .. } => self.return_place(outermost && at + 1 == block.len()),
-                // Every other line goes on with the next.
-                _ => {}
+            if self.loops > 0 && matches!(node, Node::Break | Node::Continue) {
+                ended = Some(node.op().name());
+            }
+            if matches!(node, Node::Return { .. }) {
+                self.return_place(outermost && at + 1 == block.len());
             }
             self.node(node);
         }
@@ -160,43 +159,30 @@ impl<'a> BodyCheck<'a> {
             }
         });
         self.line(node);
-        match node {
-            Node::If { then, otherwise, .. } => {
-                self.nested(then);
-                self.nested(otherwise);
-            }
-            Node::For { counter, body, .. } => {
-                let mark = self.mark();
-                self.assign(*counter, Some(DataType::U32));
-                self.loops += 1;
-                self.block(body, false);
-                self.loops -= 1;
-                self.close(mark);
-            }
-            Node::Var { local, ty, len, .. } => self.declare(*local, *ty, *len),
-            Node::Get { local, .. } | Node::Set { local, .. } => self.use_local(*local),
-            Node::Break | Node::Continue => self.in_loop(node),
-            _ => {}
+        if let Node::Var { local, ty, len, .. } = node {
+            self.declare(*local, *ty, *len);
+        } else if let Some(local) = node.local() {
+            self.use_local(local);
         }
-        if let (Some(result), false) = (node.result(), matches!(node, Node::For { .. })) {
+        if matches!(node, Node::Break | Node::Continue) {
+            self.in_loop(node);
+        }
+        let is_loop = matches!(node, Node::For { .. });
+        self.loops += u32::from(is_loop);
+        for block in node.blocks() {
+            let mark = (self.values.mark(), self.locals.mark());
+            if let (true, Some(counter)) = (is_loop, node.result()) {
+                self.assign(counter, Some(DataType::U32));
+            }
+            self.block(block, false);
+            self.values.close(mark.0);
+            self.locals.close(mark.1);
+        }
+        self.loops -= u32::from(is_loop);
+        if let (false, Some(result)) = (is_loop, node.result()) {
             let ty = self.result_type(node);
             self.assign(result, ty);
         }
-    }
-
-    fn nested(&mut self, block: &'a Block) {
-        let mark = self.mark();
-        self.block(block, false);
-        self.close(mark);
-    }
-
-    fn mark(&self) -> (usize, usize) {
-        (self.values.mark(), self.locals.mark())
-    }
-
-    fn close(&mut self, (values, locals): (usize, usize)) {
-        self.values.close(values);
-        self.locals.close(locals);
     }
 
     fn assign(&mut self, value: Value, ty: Option<DataType>) {

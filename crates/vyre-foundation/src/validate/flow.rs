@@ -8,6 +8,7 @@ use super::line::label;
 use super::uniformity::{self, BodyUniformity, Cause, Level};
 use crate::diagnostic::Place;
 use crate::ir::{BufferId, BufferKind, MemoryOrdering, Node, Operand, ProgramParts, SubgroupOp, Value, walk};
+use crate::text::print_literal;
 
 /// Checks that lanes come together where they must.
 pub(super) fn check(parts: &ProgramParts, findings: &mut Findings) {
@@ -80,11 +81,14 @@ fn needed(node: &Node) -> Option<Level> {
 
 /// The operands that the lanes of a workgroup must agree on.
 fn uniform_operands(node: &Node) -> [Option<Operand>; 3] {
-    match node {
-        Node::UniformLoad { index, .. } => [Some(*index), None, None],
-        Node::Mma { c, a, b, .. } => [Some(c.offset), Some(a.offset), Some(b.offset)],
-        Node::Subgroup { op: SubgroupOp::Broadcast, args, .. } => [args.get(1).copied(), None, None],
-        _ => [None; 3],
+    if let Node::UniformLoad { index, .. } = node {
+        [Some(*index), None, None]
+    } else if let Node::Mma { c, a, b, .. } = node {
+        [Some(c.offset), Some(a.offset), Some(b.offset)]
+    } else if let Node::Subgroup { op: SubgroupOp::Broadcast, args, .. } = node {
+        [args.get(1).copied(), None, None]
+    } else {
+        [None; 3]
     }
 }
 
@@ -120,17 +124,15 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// The storage buffer that a line writes.
+/// The buffer that a line writes; an `mma` writes workgroup memory, which is not asked about here.
 fn written(node: &Node) -> Option<BufferId> {
-    match node {
-        Node::Store { buffer, .. } | Node::Atomic { buffer, .. } => Some(*buffer),
-        Node::AllReduce { dst, .. }
-        | Node::AllGather { dst, .. }
-        | Node::ReduceScatter { dst, .. }
-        | Node::Broadcast { dst, .. } => Some(*dst),
-        // An `mma` writes workgroup memory.
-        _ => None,
+    if let Node::Store { buffer, .. } | Node::Atomic { buffer, .. } = node {
+        return Some(*buffer);
     }
+    // The destination of a collective is the first buffer it names.
+    let mut first = None;
+    node.for_each_buffer(|buffer| first = first.or(Some(buffer)));
+    first.filter(|_| needed(node) == Some(Level::Grid))
 }
 
 /// Puts findings into words.
@@ -164,12 +166,10 @@ impl Finder<'_> {
         if around.contains(&parting) {
             let message =
                 format!("{who} must reach `{line}` together, and {parting_name} around it parts them: {why}");
-            let fix = self.fix(needed, rest).unwrap_or_else(|| match self.lines.nodes[parting as usize] {
-                Node::For { .. } => {
-                    "let all lanes take the same trips, and put what only some do into an `if` in the loop"
-                        .to_string()
-                }
-                _ => format!("end {parting_name} above the `{line}` and open it again below"),
+            let by_bounds = matches!(self.lines.nodes[parting as usize], Node::For { .. });
+            let fix = self.fix(needed, rest).unwrap_or_else(|| match by_bounds {
+                true => format!("let all lanes take the same trips of {parting_name}, and put what only some do into an `if` in it"),
+                false => format!("end {parting_name} above the `{line}` and open it again below"),
             });
             return (message, fix);
         }
@@ -196,10 +196,15 @@ impl Finder<'_> {
             self.value(value),
             self.why(&chain)
         );
-        let fix = self.fix(Level::Workgroup, &chain).unwrap_or_else(|| match node {
-            Node::UniformLoad { ty, .. } => format!("write `load.{ty}`, which each lane does with an index of its own"),
-            Node::Subgroup { ty, .. } => format!("write `subgroup_shuffle.{ty}`, where each lane names a lane of its own"),
-            _ => "compute the offset from literals, `workgroup_id`, `len`, read-only buffers or a `uniform_load`".to_string(),
+        let fix = self.fix(Level::Workgroup, &chain).unwrap_or_else(|| {
+            if let Node::UniformLoad { ty, .. } = node {
+                format!("write `load.{ty}`, which each lane does with an index of its own")
+            } else if let Node::Subgroup { ty, .. } = node {
+                format!("write `subgroup_shuffle.{ty}`, where each lane names a lane of its own")
+            } else {
+                "compute the offset from literals, `workgroup_id`, `len`, read-only buffers or a `uniform_load`"
+                    .to_string()
+            }
         });
         (message, fix)
     }
@@ -220,10 +225,10 @@ impl Finder<'_> {
         let name = &declared.name;
         let together = self.uniformity.line(site).max(self.uniformity.operand(*index)) < Level::Varying;
         match declared.kind {
-            BufferKind::Workgroup if needed == Level::Workgroup && together => Some(format!(
-                "write `{} = uniform_load.{ty} @{name}[...]`",
-                self.value(*root).trim_matches('`')
-            )),
+            BufferKind::Workgroup if needed == Level::Workgroup && together && declared.ty == *ty => {
+                let (value, element) = (self.value(*root), self.element(*buffer, *index));
+                Some(format!("write `{} = uniform_load.{ty}{element}`", value.trim_matches('`')))
+            }
             BufferKind::ReadWrite { output: false, .. } if !self.lines.written[buffer.index()] => {
                 Some(format!("declare `@{name}` as `read`, for no line writes it"))
             }
@@ -270,29 +275,43 @@ impl Finder<'_> {
             return (format!("`{name}`"), differs.to_string());
         };
         let node = self.lines.nodes[site as usize];
-        let mut buffers = String::new();
-        node.for_each_buffer(|buffer| buffers += &format!(" @{}[...]", self.parts.buffer(buffer).name));
-        let (rest, reason) = match node {
-            Node::Builtin { axis: Some(axis), .. } => (format!(" {}", axis.name()), differs),
-            Node::Load { .. } => (buffers, "reads memory that other lanes may write"),
-            Node::Atomic { .. } => (buffers, "gives each lane what it found"),
-            Node::Subgroup { .. } => (" ...".to_string(), "may differ between subgroups"),
-            Node::Call { function, .. } => {
-                (format!(" @{}(...)", self.parts.functions[function.index()].name), differs)
-            }
-            _ => (buffers, differs),
+        let (rest, reason) = if let Node::Builtin { axis: Some(axis), .. } = node {
+            (format!(" {}", axis.name()), differs)
+        } else if let Node::Load { buffer, index, .. } = node {
+            (self.element(*buffer, *index), "reads memory that other lanes may write")
+        } else if let Node::Atomic { buffer, index, .. } = node {
+            (self.element(*buffer, *index), "gives each lane what it found")
+        } else if let Node::UniformLoad { buffer, index, .. } = node {
+            (self.element(*buffer, *index), differs)
+        } else if let Node::Call { function, .. } = node {
+            (format!(" @{}(...)", self.parts.functions[function.index()].name), differs)
+        } else if matches!(node, Node::Subgroup { .. }) {
+            (" ...".to_string(), "may differ between subgroups")
+        } else {
+            (String::new(), differs)
         };
         (format!("`{name} = {}{rest}`", label(node)), reason.to_string())
     }
 
+    /// An element as text writes it.
+    fn element(&self, buffer: BufferId, index: Operand) -> String {
+        let index = match index {
+            Operand::Value(value) => format!("%{}", self.parts.body.values[value.index()]),
+            Operand::Literal(literal) => print_literal(literal),
+        };
+        format!(" @{}[{index}]", self.parts.buffer(buffer).name)
+    }
+
     /// The line that opens a block, as a message shows it.
     fn block(&self, site: u32) -> String {
-        match self.lines.nodes[site as usize] {
-            Node::If { cond: Operand::Value(cond), .. } => {
-                format!("`if {}`", self.value(*cond).trim_matches('`'))
-            }
-            Node::For { counter, .. } => format!("`for {}`", self.value(*counter).trim_matches('`')),
-            _ => "the block".to_string(),
+        let node = self.lines.nodes[site as usize];
+        let mut shown = node.result();
+        if let Node::If { cond, .. } = node {
+            shown = cond.value();
+        }
+        match shown {
+            Some(value) => format!("`{} %{}`", node.op(), self.parts.body.values[value.index()]),
+            None => format!("`{}`", node.op()),
         }
     }
 

@@ -48,19 +48,15 @@ fn body(body: &Body, function: Option<FunctionId>, known: &[Totals], findings: &
 fn add(totals: &mut Totals, depth: usize, node: &Node, known: &[Totals]) {
     totals.lines = totals.lines.saturating_add(1);
     totals.depth = totals.depth.max(depth);
-    match node {
-        Node::Call { function, .. } => {
-            let callee = known[function.index()];
-            totals.lines = totals.lines.saturating_add(callee.lines);
-            totals.depth = totals.depth.max(depth + callee.depth);
-            totals.private_bytes = totals.private_bytes.saturating_add(callee.private_bytes);
-            totals.over |= callee.over;
-        }
-        Node::Var { ty, len: Some(len), .. } => {
-            let bytes = element_bytes(*ty) * u64::from(*len);
-            totals.private_bytes = totals.private_bytes.saturating_add(bytes);
-        }
-        _ => {}
+    if let Node::Call { function, .. } = node {
+        let callee = known[function.index()];
+        totals.lines = totals.lines.saturating_add(callee.lines);
+        totals.depth = totals.depth.max(depth + callee.depth);
+        totals.private_bytes = totals.private_bytes.saturating_add(callee.private_bytes);
+        totals.over |= callee.over;
+    } else if let Node::Var { ty, len: Some(len), .. } = node {
+        let bytes = element_bytes(*ty) * u64::from(*len);
+        totals.private_bytes = totals.private_bytes.saturating_add(bytes);
     }
 }
 
@@ -94,14 +90,13 @@ fn passed(before: Totals, now: Totals, node: &Node) -> Option<(&'static str, Str
         return None;
     }
     let room = limits::PRIVATE_BYTES_MAX - before.private_bytes;
-    let fix = match node {
-        Node::Var { ty, .. } if room >= element_bytes(*ty) => {
-            format!("declare at most {} elements here", room / element_bytes(*ty))
+    let fix = if let Node::Var { ty, .. } = node {
+        match room / element_bytes(*ty) {
+            0 => "declare fewer elements in the private arrays above".to_string(),
+            elements => format!("declare at most {elements} elements here"),
         }
-        Node::Var { .. } => "declare fewer elements in the private arrays above".to_string(),
-        _ => {
-            "declare fewer elements in the called function's private arrays, or call it in a loop".to_string()
-        }
+    } else {
+        "declare fewer elements in the called function's private arrays, or call it in a loop".to_string()
     };
     let message = format!(
         "private arrays up to here, functions inlined, are {} bytes, and a lane has at most {}",

@@ -5,6 +5,7 @@ use super::header::{storage_type, widest_subgroup};
 use crate::ir::{
     ArgType, Axis, BuiltinOp, ComputeOp, DataType, FunctionId, Node, OpInfo, Operand, ResultType, Value,
 };
+use crate::scalar::meaning;
 use crate::text::print_literal;
 
 const PLACES: [&str; 4] = ["operand 1", "operand 2", "operand 3", "operand 4"];
@@ -100,7 +101,7 @@ impl BodyCheck<'_> {
             self.report("V013", message, format!("write the literal with the type {wide}"));
             return;
         }
-        if op != ComputeOp::Bitcast || bitcast_fits(source, ty) {
+        if meaning(op, ty, source).is_some() {
             return;
         }
         let message = format!(
@@ -108,13 +109,7 @@ impl BodyCheck<'_> {
              pair with u32",
             self.operand(arg)
         );
-        let fix = match ty {
-            DataType::F16 | DataType::BF16 => {
-                format!("write `cast.{ty}` to convert the value, or bitcast a u32 whose low 16 bits you want")
-            }
-            _ => format!("write `cast.{ty}` to convert the value"),
-        };
-        self.report("V016", message, fix);
+        self.report("V016", message, format!("write `cast.{ty}` to convert the value"));
     }
 
     /// Checks suffix, count and types of an op's operands. False if there is nothing more to say about them.
@@ -154,15 +149,13 @@ impl BodyCheck<'_> {
         }
         let types: Vec<&str> = info.types.iter().map(DataType::name).collect();
         let types = types.join(", ");
-        let fix = match node {
-            Node::Atomic { buffer, .. } => {
-                let name = self.name(*buffer);
-                format!("declare {name} with one of these element types and use it here: {types}")
-            }
-            _ if info.types.contains(ty.computes_as()) => {
-                format!("write `{}.{}`, the type that a loaded {ty} has", info.name, ty.computes_as())
-            }
-            _ => format!("use one of these types: {types}"),
+        let fix = if let Node::Atomic { buffer, .. } = node {
+            let name = self.name(*buffer);
+            format!("declare {name} with one of these element types and use it here: {types}")
+        } else if info.types.contains(ty.computes_as()) {
+            format!("write `{}.{}`, the type that a loaded {ty} has", info.name, ty.computes_as())
+        } else {
+            format!("use one of these types: {types}")
         };
         self.report("V011", format!("`{}` does not take the type {ty}", info.name), fix);
         false
@@ -341,18 +334,6 @@ impl BodyCheck<'_> {
 
 fn suffix_fits(info: &OpInfo, ty: DataType) -> bool {
     info.types.is_empty() || info.types.contains(ty) || !matches!(info.result, ResultType::Same)
-}
-
-/// Whether the bits of `source` can be read as `ty`.
-pub(super) fn bitcast_fits(source: DataType, ty: DataType) -> bool {
-    let narrow = |ty: DataType| matches!(ty, DataType::F16 | DataType::BF16);
-    match (source, ty) {
-        (DataType::Bool, _) | (_, DataType::Bool) => false,
-        (DataType::U32, to) if narrow(to) => true,
-        (from, DataType::U32) if narrow(from) => true,
-        (from, to) if narrow(from) || narrow(to) => from == to,
-        (from, to) => from.bits() == to.bits(),
-    }
 }
 
 fn count(count: usize, what: &str) -> String {

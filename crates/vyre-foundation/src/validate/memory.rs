@@ -99,17 +99,16 @@ impl BodyCheck<'_> {
         }
         let (name, label, op) = (self.name(buffer), label(node), node.op());
         let message = format!("`{label}` on {name}, whose elements are {declared}");
-        let fix = match node {
-            // An op that does not exist for the buffer's type cannot be mended by its suffix.
-            Node::Atomic { .. } if !op.info().types.contains(declared) => {
-                format!("declare {name} as {ty}")
-            }
-            Node::Mma { .. } => format!("name a workgroup buffer of {ty} elements instead of {name}"),
-            Node::Store { .. } => format!(
-                "write `{op}.{declared}` with a value of type {}, or declare {name} as {ty}",
-                declared.computes_as()
-            ),
-            _ => format!("write `{op}.{declared}`, or declare {name} as {ty}"),
+        let exists = op.info().types.contains(declared);
+        let fix = if matches!(node, Node::Mma { .. }) {
+            format!("name a workgroup buffer of {ty} elements instead of {name}")
+        } else if !exists {
+            format!("declare {name} as {ty}")
+        } else if matches!(node, Node::Store { .. }) {
+            let value = declared.computes_as();
+            format!("write `{op}.{declared}` with a value of type {value}, or declare {name} as {ty}")
+        } else {
+            format!("write `{op}.{declared}`, or declare {name} as {ty}")
         };
         self.report("V014", message, fix);
         false
@@ -124,11 +123,10 @@ impl BodyCheck<'_> {
             BufferKind::Table { .. } => "a constant table",
         };
         let name = self.name(buffer);
-        let fix = match declared.kind {
-            BufferKind::Table { .. } => {
-                format!("write to a buffer declared as `read_write` or `workgroup` instead of {name}")
-            }
-            _ => format!("declare {name} as `read_write`"),
+        let fix = if declared.binding().is_some() {
+            format!("declare {name} as `read_write`")
+        } else {
+            format!("write to a buffer declared as `read_write` or `workgroup` instead of {name}")
         };
         self.report("V015", format!("`{}` writes {name}, {what}", label(node)), fix);
     }
@@ -139,9 +137,10 @@ impl BodyCheck<'_> {
         }
         let name = self.name(buffer);
         let message = format!("`{}` works on workgroup memory, and {name} is none", label(node));
-        let fix = match node {
-            Node::UniformLoad { ty, .. } => format!("write `load.{ty}`"),
-            _ => format!("declare a `workgroup` buffer, copy the tile of {name} into it, and name it here"),
+        let fix = if let Node::UniformLoad { ty, .. } = node {
+            format!("write `load.{ty}`")
+        } else {
+            format!("declare a `workgroup` buffer, copy the tile of {name} into it, and name it here")
         };
         self.report("V019", message, fix);
     }
@@ -206,9 +205,10 @@ impl BodyCheck<'_> {
 
     fn indirect(&mut self, buffer: BufferId, offset: u32) {
         if self.function.is_some() || self.site != 0 {
-            let fix = match self.parts.body.block.first() {
-                Some(Node::IndirectDispatch { .. }) => "delete this line: the grid comes from the first one",
-                _ => "move this line to the top of the main body",
+            let first = self.parts.body.block.first();
+            let fix = match matches!(first, Some(Node::IndirectDispatch { .. })) {
+                true => "delete this line: the grid comes from the first one",
+                false => "move this line to the top of the main body",
             };
             let message =
                 "`indirect` is not the program's first line, and the grid is known before any line runs";
