@@ -237,7 +237,7 @@ impl Machine<'_> {
             checker.access(pc as u32, lane, buffer, index, access);
         }
         if let Some(tracer) = &mut self.tracer {
-            tracer.touch(lane, buffer, index, len, access);
+            tracer.touch(lane, Some(buffer), index, len, access);
         }
     }
 
@@ -248,7 +248,7 @@ impl Machine<'_> {
             checker.out_of_array(pc as u32, lane, index, array.len, access);
         }
         if let Some(tracer) = &mut self.tracer {
-            tracer.touch_array(lane, index, array.len, access);
+            tracer.touch(lane, None, index, array.len, access);
         }
     }
 }

@@ -111,7 +111,7 @@ impl fmt::Display for Touch {
             | Access::Or
             | Access::Xor => "updates",
         };
-        let name = if self.name.is_empty() { "element " } else { &self.name };
+        let name = if self.name.is_empty() { "the array" } else { &self.name };
         write!(f, "{verb} {name}[{}]", self.index)?;
         if self.index < u64::from(self.len) {
             write!(f, " of {}", self.len)
@@ -231,29 +231,21 @@ impl<'a> Tracer<'a> {
         self.open = Some((pc, event));
     }
 
-    /// The lane touches an element.
-    pub(crate) fn touch(&mut self, lane: &Lane, buffer: usize, index: u64, len: u32, access: Access) {
-        let name = format!("@{}", self.program.parts().buffers[buffer].name);
-        self.push(lane, Touch { name, index, len, access });
-    }
-
-    /// The lane touches an element of a private array.
-    pub(crate) fn touch_array(&mut self, lane: &Lane, index: u64, len: u32, access: Access) {
-        self.push(lane, Touch { name: String::new(), index, len, access });
+    /// A lane touches an element of a buffer, or of a private array.
+    pub(crate) fn touch(&mut self, lane: &Lane, buffer: Option<usize>, index: u64, len: u32, access: Access) {
+        if lane.global == self.trace.lane
+            && let Some((_, event)) = &mut self.open
+        {
+            let name =
+                buffer.map_or(String::new(), |at| format!("@{}", self.program.parts().buffers[at].name));
+            event.touches.push(Touch { name, index, len, access });
+        }
     }
 
     /// The run is over; tells the line that was still running.
     pub(crate) fn finish(&mut self) {
         if let Some((_, event)) = self.open.take() {
             self.tell(event);
-        }
-    }
-
-    fn push(&mut self, lane: &Lane, touch: Touch) {
-        if lane.global == self.trace.lane
-            && let Some((_, event)) = &mut self.open
-        {
-            event.touches.push(touch);
         }
     }
 
