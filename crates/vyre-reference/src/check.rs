@@ -27,7 +27,9 @@ use crate::memory::Budget;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::fmt;
+use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::{BufferId, BufferKind, ProgramParts};
+use vyre_foundation::text::SourceMap;
 
 /// How many different findings are kept.
 pub const FINDINGS_MAX: usize = 1000;
@@ -166,6 +168,23 @@ impl Finding {
             FindingKind::OutOfBounds { .. } => "compare the index with the length first",
             FindingKind::UnwrittenRead => "store to the element first, and put a barrier between",
         }
+    }
+
+    /// The finding with the lines of `source`, which `map` belongs to.
+    pub fn render(&self, file_name: &str, source: &str, map: &SourceMap) -> String {
+        let line = |place: Place| map.span(place).map_or(0, |span| span.line);
+        let mut text = self.headline();
+        for party in std::iter::once(&self.first).chain(&self.second) {
+            let number = line(party.location.line);
+            let [x, y, z] = party.lane;
+            text += &format!("\n  {file_name}:{number}: {} by lane ({x}, {y}, {z})", party.access.name());
+            for call in party.location.calls.iter().rev() {
+                text += &format!(", called at line {}", line(*call));
+            }
+            let shown = source.lines().nth((number as usize).wrapping_sub(1)).unwrap_or_default();
+            text += &format!("\n    | {}", shown.trim());
+        }
+        text + "\n  Fix: " + self.fix()
     }
 }
 
