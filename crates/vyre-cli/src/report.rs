@@ -25,6 +25,7 @@ pub(crate) const IO: u8 = 4;
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
+const WARN: Style = AnsiColor::Yellow.on_default().bold();
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default().bold();
 
 /// `text` in a style; the writer strips it where colour is not wanted.
@@ -142,7 +143,8 @@ pub(crate) fn highlight(rendered: &str) -> String {
         let (body, end) = line.strip_suffix('\n').map_or((line, ""), |body| (body, "\n"));
         if body.starts_with("error") || body.starts_with("warning") {
             let head = body.find([' ', ':']).unwrap_or(body.len());
-            out.push_str(&paint(BAD, &body[..head]));
+            let style = if body.starts_with("error") { BAD } else { WARN };
+            out.push_str(&paint(style, &body[..head]));
             out.push_str(&body[head..]);
         } else if let Some(fix) = body.strip_prefix("  Fix:") {
             out.push_str("  ");

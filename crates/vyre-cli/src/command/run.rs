@@ -2,7 +2,7 @@
 
 use crate::args::Run;
 use crate::load::{self, Loaded};
-use crate::report::{BAD, BOLD, FINDINGS, Failure, Found, GOOD, OK, Report, highlight, paint};
+use crate::report::{BAD, BOLD, FINDINGS, Failure, Found, GOOD, OK, RUN, Report, highlight, paint};
 use crate::table::{Align, columns, grouped};
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
@@ -10,7 +10,7 @@ use std::io::{BufWriter, IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use vyre::filetest::difference;
-use vyre::host::{Error, Kernel, Launch, Output};
+use vyre::host::{Error, ErrorKind, Kernel, Launch, Output};
 use vyre::ir::{Buffer, Literal};
 use vyre::launch::bound_buffers;
 use vyre::reference::{Finding, FindingKind, Party, Trace, TraceEvent};
@@ -188,7 +188,7 @@ impl Plan {
         let result = launch.run();
         tracing.finish();
         progress.clear();
-        result.map_err(|error| run_failure(&error, loaded))
+        result.map_err(|error| run_failure(&error, args, loaded))
     }
 
     /// How the outputs differ from what the directive expects.
@@ -235,11 +235,18 @@ fn out_files(args: &Run, kernel: &Kernel) -> Result<Vec<(String, PathBuf)>, Fail
     Ok(files)
 }
 
-/// A trap points at its line; what else can go wrong has no place.
-fn run_failure(error: &Error, loaded: &Loaded) -> Failure {
-    match trap(error) {
-        Some(finding) => Failure::Trap { file: loaded.name.clone(), found: Box::new(loaded.found(&finding)) },
-        None => Failure::from(error.clone()),
+/// A trap points at its line, and a timeout at its option; what else can go wrong speaks for itself.
+fn run_failure(error: &Error, args: &Run, loaded: &Loaded) -> Failure {
+    match (trap(error), &error.kind, args.timeout) {
+        (Some(finding), ..) => {
+            Failure::Trap { file: loaded.name.clone(), found: Box::new(loaded.found(&finding)) }
+        }
+        (None, ErrorKind::Timeout, Some(timeout)) => Failure::Message {
+            exit: RUN,
+            message: format!("the run took longer than {}", time(timeout)),
+            fix: "give it a longer `--timeout`, launch fewer lanes, or shorten its loops".into(),
+        },
+        (None, ..) => Failure::from(error.clone()),
     }
 }
 

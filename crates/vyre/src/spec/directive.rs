@@ -259,6 +259,39 @@ mod tests {
     }
 
     #[test]
+    fn mangled_directives_are_errors_at_worst() {
+        let good = "//@ run a=[2.0, -1] x=rand(seed=1, count=3) size y=3 grid=(1, 2,3) => y=hex\"0f\" z=@f.bin\n\
+            //@+ => trap 7\n//@ run => race\n  bad //~^ error[V001]\n";
+        let noise: Vec<char> = "=[](){};,\"@ ~^/0\u{e9}\u{1f600}\n".chars().collect();
+        let mut state = 1u64;
+        let mut below = |bound: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % bound
+        };
+        let mut refused = 0;
+        for _ in 0..20_000 {
+            let mut chars: Vec<char> = good.chars().collect();
+            for _ in 0..1 + below(4) {
+                let at = below(chars.len());
+                match below(3) {
+                    0 => drop(chars.remove(at)),
+                    1 => chars[at] = noise[below(noise.len())],
+                    _ => chars.insert(at, noise[below(noise.len())]),
+                }
+            }
+            let mangled: String = chars.into_iter().collect();
+            match directives(&mangled) {
+                Ok(_) => {}
+                Err(wrong) => {
+                    refused += 1;
+                    assert!(wrong.iter().all(|finding| !finding.fix.is_empty()), "{mangled}");
+                }
+            }
+        }
+        assert!(refused > 10_000, "{refused} of 20000 are refused");
+    }
+
+    #[test]
     fn wrong_directives_point_at_the_place() {
         let cases = [
             ("//@ rnu x=[1]", 5, "not a directive"),
