@@ -269,11 +269,16 @@ impl BodyCheck<'_> {
             (None, None) => {}
         }
         if ty != declared.ty {
-            let op = node.op();
+            let (op, declared) = (node.op(), declared.ty);
+            let value = if matches!(node, Node::Set { .. }) {
+                format!(" with a value of type {declared}")
+            } else {
+                String::new()
+            };
             self.report(
                 "V022",
-                format!("`{op}.{ty}` of {name}, which is declared as {}", declared.ty),
-                format!("write `{op}.{}`", declared.ty),
+                format!("`{op}.{ty}` of {name}, which is declared as {declared}"),
+                format!("write `{op}.{declared}`{value}"),
             );
         }
         ty == declared.ty

@@ -36,3 +36,31 @@ fn codes_of_parser_and_validator_are_explained() {
     assert_eq!(explain("V999"), None);
     assert_eq!(explain(""), None);
 }
+
+/// The pieces of code that a text names.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+#[test]
+fn the_right_program_takes_up_what_the_fix_proposes() {
+    let mut proposing = 0;
+    for rule in RULES {
+        let parsed = text::parse(rule.wrong).expect("parses");
+        let findings = validate(&parsed.program).expect_err("wrong");
+        let fix = &findings[0].fix;
+        // Forms with placeholders, and names that are to go, cannot be found again.
+        let new: Vec<&str> = quoted(fix).filter(|piece| !rule.wrong.contains(piece)).collect();
+        let concrete = new.iter().any(|piece| piece.contains(['.', '(', '[', ' ']) && !piece.contains("..."));
+        if !concrete || rule.code == "V012" {
+            continue;
+        }
+        proposing += 1;
+        assert!(
+            new.iter().any(|piece| rule.right.contains(piece)),
+            "{}: `right` has nothing of the fix {fix:?}",
+            rule.code
+        );
+    }
+    assert!(proposing >= 15, "only {proposing} fixes propose code");
+}

@@ -97,10 +97,11 @@ program @fill workgroup(64, 1, 1) {
 ",
         right: "\
 program @fill workgroup(64, 1, 1) {
-  buffer @y : read_write u32[] binding 0 output
+  buffer @y : read_write f32[] binding 0 output
 
   %i = global_id x
-  store.u32 @y[%i], %i
+  %v = cast.f32 %i
+  store.f32 @y[%i], %v
 }
 ",
     },
