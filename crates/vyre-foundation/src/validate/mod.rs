@@ -95,6 +95,23 @@ impl ValidProgram {
 /// Accepts `program`, or reports everything that is wrong with it in the order of its text.
 ///
 /// After [`FINDINGS_MAX`] findings it stops looking.
+///
+/// ```
+/// use vyre_foundation::{text, validate};
+///
+/// let source = "program @p workgroup(64, 1, 1) {\n  %i = global_id x\n  %h = mul.f32 %i, 0.5\n}\n";
+/// let parsed = text::parse(source).unwrap();
+/// let findings = validate::validate(&parsed.program).unwrap_err();
+/// assert_eq!(
+///     text::render(&findings[0], "p.vyre", source, &parsed.map),
+///     "\
+/// error[V013] p.vyre:3:3: operand 1 of `mul.f32` must be f32, and `%i` is u32
+///   |   %h = mul.f32 %i, 0.5
+///   |   ^^^^^^^^^^^^^^^^^^^^
+///   Fix: put `%i.f32 = cast.f32 %i` on the line above and write `%i.f32` here
+/// "
+/// );
+/// ```
 pub fn validate(program: &Program) -> Result<ValidProgram, Vec<Diagnostic>> {
     let parts = program.parts();
     let mut findings = Findings::default();
@@ -153,7 +170,8 @@ fn text_order(place: Place) -> (u32, u32, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::{Args, ComputeOp, DataType, Literal, Node};
+    use crate::ir::{Args, ComputeOp, DataType, Literal, MemoryOrdering, Node};
+    use crate::limits;
 
     #[test]
     fn the_empty_program_is_valid() {
@@ -173,5 +191,28 @@ mod tests {
         let codes: Vec<_> =
             validate(&program).expect_err("wrong").iter().map(|finding| finding.code).collect();
         assert_eq!(codes, ["V001", "V013", "V013", "V037"]);
+    }
+
+    #[test]
+    fn the_deepest_program_fits_a_small_stack() {
+        let mut parts = ProgramParts::new("p", [64, 1, 1]);
+        let mut block = vec![Node::Barrier { ordering: MemoryOrdering::Workgroup }];
+        for _ in 0..limits::NESTING_MAX {
+            let cond = Literal::bool(true).into();
+            block = vec![Node::If { cond, then: block, otherwise: Vec::new() }];
+        }
+        parts.body.block = block;
+        let program = Program::new(parts).expect("sealable");
+        let small = std::thread::Builder::new().stack_size(256 << 10);
+        let valid = small.spawn(move || validate(&program).is_ok()).expect("a thread").join();
+        assert!(valid.expect("no overflow"));
+    }
+
+    #[test]
+    fn findings_are_limited() {
+        let mut parts = ProgramParts::new("p", [64, 1, 1]);
+        parts.body.block = vec![Node::Break; FINDINGS_MAX + 5];
+        let program = Program::new(parts).expect("sealable");
+        assert_eq!(validate(&program).map_err(|findings| findings.len()), Err(FINDINGS_MAX));
     }
 }

@@ -136,6 +136,33 @@ impl BodyUniformity {
 const CHAIN_STEPS_MAX: usize = 256;
 
 /// Finds what is uniform in a program. Works on any sealed program, valid or not.
+///
+/// ```
+/// use vyre_foundation::ir::Value;
+/// use vyre_foundation::text::parse;
+/// use vyre_foundation::validate::uniformity::{Cause, Level, analyse};
+///
+/// let program = parse(
+///     "program @p workgroup(64, 1, 1) {
+///        %lane  = local_id x
+///        %group = workgroup_id x
+///        %both  = add.u32 %lane, %group
+///        for %i in 0..%both {
+///          trap 1
+///        }
+///      }",
+/// )
+/// .unwrap()
+/// .program;
+/// let body = analyse(program.parts()).body;
+/// let [lane, group, both, counter] = [0, 1, 2, 3].map(Value);
+/// assert_eq!(body.value(group), Level::Workgroup);
+/// assert_eq!(body.value(both), Level::Varying);
+/// assert_eq!(body.why_value(both), [Cause::Value(both), Cause::Value(lane)]);
+/// // Lanes take different trips, and those that take the same one count alike.
+/// assert_eq!((body.line(3), body.line(4)), (Level::Grid, Level::Varying));
+/// assert_eq!(body.value(counter), Level::Grid);
+/// ```
 pub fn analyse(parts: &ProgramParts) -> Uniformity {
     let mut functions: Vec<FunctionUniformity> = Vec::with_capacity(parts.functions.len());
     for function in &parts.functions {
