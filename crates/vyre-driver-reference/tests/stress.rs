@@ -3,6 +3,8 @@
 //!
 //! `VYRE_STRESS_SECONDS=120 cargo test --release -p vyre-driver-reference --test stress` runs it longer.
 
+#![allow(clippy::print_stdout)] // The counts are the result.
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use vyre_driver::{BackendError, DispatchConfig, ErrorCode, VyreBackend};
