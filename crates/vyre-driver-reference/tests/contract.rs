@@ -356,8 +356,8 @@ fn routing_finds_the_reference_and_never_substitutes() {
     let inputs = [words(&[2]), words(&[4]), words(&[0])];
     let borrowed: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
     let config = DispatchConfig::default();
-    let (outputs, taken) = dispatch(Choice::Auto, &scale(), &borrowed, &config).unwrap();
-    assert_eq!((outputs, taken.backend.id()), (vec![words(&[8])], "reference"));
+    let (timed, taken) = dispatch(Choice::Auto, &scale(), &borrowed, &config).unwrap();
+    assert_eq!((timed.outputs, taken.backend.id()), (vec![words(&[8])], "reference"));
     match route(Choice::Id("cuda-9"), &scale(), &borrowed, &config) {
         Err(error) => {
             assert_eq!(error.code(), ErrorCode::Unavailable);

@@ -342,7 +342,7 @@ fn without_native_resident_or_split_a_grid_barrier_is_refused() {
     let y = words(&[0; 3]);
     let config = DispatchConfig::default();
     let splits = Limited { inner: ReferenceBackend::new(), resident: false, split: true };
-    assert_eq!(dispatch(&splits, &program, &[&y], &config).unwrap(), [words(&[7; 3])]);
+    assert_eq!(dispatch(&splits, &program, &[&y], &config).unwrap().outputs, [words(&[7; 3])]);
     let refuses = Limited { inner: ReferenceBackend::new(), resident: false, split: false };
     let error = dispatch(&refuses, &program, &[&y], &config).unwrap_err();
     assert_eq!(error.code(), ErrorCode::UnsupportedFeature, "{error}");

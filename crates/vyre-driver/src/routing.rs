@@ -9,7 +9,7 @@ use crate::config::DispatchConfig;
 use crate::error::{BackendError, ErrorCode};
 use crate::grid_sync;
 use crate::registry::{self, BackendRegistration};
-use crate::types::OutputBuffers;
+use crate::types::TimedDispatchResult;
 use std::sync::Arc;
 use vyre_foundation::ir::Program;
 
@@ -63,10 +63,10 @@ pub fn dispatch(
     program: &Program,
     inputs: &[&[u8]],
     config: &DispatchConfig,
-) -> Result<(OutputBuffers, Route), BackendError> {
+) -> Result<(TimedDispatchResult, Route), BackendError> {
     let route = route(choice, program, inputs, config)?;
-    let outputs = grid_sync::dispatch(&*route.backend, program, inputs, config)?;
-    Ok((outputs, route))
+    let timed = grid_sync::dispatch(&*route.backend, program, inputs, config)?;
+    Ok((timed, route))
 }
 
 fn route_among(

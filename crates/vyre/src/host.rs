@@ -1,35 +1,30 @@
 //! Runs kernels from Rust: slices in, vectors out, by buffer name.
 //!
 //! A [`Kernel`] is a valid program. [`Kernel::launch`] collects what a run needs, checking names, types and sizes as they
-//! come; [`Launch::run`] reports the first mistake or the result. Which backend runs it is a matter of its id; the
-//! reference interpreter is always there.
+//! come; [`Launch::run`] reports the first mistake or the result. Which backend runs it is a matter of its id, or of
+//! routing, which takes the best that can. Runs that are watched (race checks, traces, other schedules) are the reference
+//! interpreter's.
 //!
-//! Not here: streams, resident buffers and timing of devices. A driver has those.
+//! Not here: streams and resident buffers. [`crate::driver`] has those.
 
 use crate::spec::{SpecError, bytes_of};
 use std::time::{Duration, Instant};
+use vyre_driver::admission::admit;
+use vyre_driver::routing::{self, Choice, PassedOver};
+use vyre_driver::{BackendError, CancelToken, DispatchConfig, ErrorCode};
 use vyre_foundation::diagnostic::{Diagnostic, Place};
 use vyre_foundation::ir::builder::Element;
 use vyre_foundation::ir::{Buffer, BufferId, Program, ProgramParts};
 use vyre_foundation::launch::bound_buffers;
 use vyre_foundation::text;
 use vyre_foundation::validate::{ValidProgram, validate};
-use vyre_reference::{Finding, Options, Outcome, RunError, Schedule, Trace};
+use vyre_reference::{Finding, Options, RunError, Schedule, Trace};
 
-/// A backend that [`Launch::backend`] can name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Backend {
-    /// Its id.
-    pub id: &'static str,
-    /// What it is.
-    pub description: &'static str,
-}
+/// The id that leaves the choice of a backend to routing.
+pub const AUTO: &str = "auto";
 
-/// The backends of this build.
-pub const BACKENDS: &[Backend] = &[Backend {
-    id: "reference",
-    description: "the interpreter that defines every result; slow, checks races, traces lanes",
-}];
+/// The backend whose runs can be watched.
+const REFERENCE: &str = "reference";
 
 /// What kind of thing went wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,15 +39,15 @@ pub enum ErrorKind {
         code: u32,
         /// The line, of those that trapped the first in the program.
         place: Place,
-        /// A lane that trapped there.
-        lane: [u32; 3],
+        /// A lane that trapped there, if the backend knows one.
+        lane: Option<[u32; 3]>,
     },
     /// The run took longer than it may.
     Timeout,
     /// The run needs more memory than it may have.
     Memory,
-    /// A defect of the backend.
-    Internal,
+    /// The device or its backend failed.
+    Device,
 }
 
 /// Why a kernel has no result, with what to do about it.
@@ -92,15 +87,45 @@ impl From<RunError> for Error {
         let kind = match &error {
             RunError::Launch(_) => ErrorKind::Launch,
             RunError::Trap { code, location, lane } => {
-                ErrorKind::Trap { code: *code, place: location.line, lane: *lane }
+                ErrorKind::Trap { code: *code, place: location.line, lane: Some(*lane) }
             }
             RunError::Stopped => ErrorKind::Timeout,
             RunError::Memory { .. } => ErrorKind::Memory,
-            RunError::Diverged { .. } => ErrorKind::Internal,
+            RunError::Diverged { .. } => ErrorKind::Device,
         };
         let text = error.to_string();
         let (message, fix) = text.split_once("\n  Fix: ").unwrap_or((&text, "report this as a defect"));
         Error { kind, message: message.into(), fix: fix.into() }
+    }
+}
+
+impl From<BackendError> for Error {
+    fn from(error: BackendError) -> Error {
+        let kind = match error.code() {
+            ErrorCode::InvalidProgram => ErrorKind::Program,
+            ErrorCode::InvalidLaunch
+            | ErrorCode::LimitExceeded
+            | ErrorCode::UnsupportedFeature
+            | ErrorCode::Unavailable
+            | ErrorCode::BadHandle => ErrorKind::Launch,
+            ErrorCode::Timeout | ErrorCode::Cancelled => ErrorKind::Timeout,
+            ErrorCode::OutOfMemory => ErrorKind::Memory,
+            ErrorCode::Trap
+            | ErrorCode::DeviceLost
+            | ErrorCode::CompileFailed
+            | ErrorCode::PipelineInvalidated
+            | ErrorCode::CooperativeResidencyExceeded
+            | ErrorCode::ClockOverflow
+            | ErrorCode::ShutDown
+            | ErrorCode::Other => ErrorKind::Device,
+        };
+        let kind = match error {
+            BackendError::Trap { code, place } => ErrorKind::Trap { code, place, lane: None },
+            _ => kind,
+        };
+        let text = error.to_string();
+        let message = text.split_once("Fix:").map_or(text.as_str(), |(message, _)| message);
+        Error { kind, message: message.trim_end().trim_end_matches('.').into(), fix: error.fix() }
     }
 }
 
@@ -166,9 +191,10 @@ impl Kernel {
             contents: vec![None; bound.len()],
             bound,
             grid: None,
-            backend: "reference",
+            backend: AUTO.to_owned(),
             options: Options::default(),
             timeout: None,
+            cancel: CancelToken::new(),
             error: None,
         }
     }
@@ -181,9 +207,10 @@ pub struct Launch<'k> {
     bound: Vec<BufferId>,
     contents: Vec<Option<Vec<u8>>>,
     grid: Option<[u32; 3]>,
-    backend: &'static str,
+    backend: String,
     options: Options<'k>,
     timeout: Option<Duration>,
+    cancel: CancelToken,
     /// The first mistake; [`Launch::run`] returns it.
     error: Option<Error>,
 }
@@ -238,21 +265,10 @@ impl<'k> Launch<'k> {
         self
     }
 
-    /// Chooses the backend by its id, one of [`BACKENDS`].
+    /// Chooses the backend by its id. Without it, or with [`AUTO`], the best one that can run the kernel is taken.
     pub fn backend(mut self, id: &str) -> Launch<'k> {
-        match BACKENDS.iter().find(|backend| backend.id == id) {
-            Some(backend) => {
-                self.backend = backend.id;
-                self
-            }
-            None => {
-                let known: Vec<&str> = BACKENDS.iter().map(|backend| backend.id).collect();
-                self.fail(Error::launch(
-                    format!("there is no backend `{}`", id.escape_debug()),
-                    format!("choose one of: {}", known.join(", ")),
-                ))
-            }
-        }
+        self.backend = id.to_owned();
+        self
     }
 
     /// Ends the run with an error after this time.
@@ -279,15 +295,10 @@ impl<'k> Launch<'k> {
         self
     }
 
-    /// Asks now and then whether to stop; a `true` ends the run with an error.
-    pub fn stop_when(mut self, stop: &'k dyn Fn() -> bool) -> Launch<'k> {
-        self.options.stop = Some(stop);
+    /// Lets another thread end the run with an error.
+    pub fn cancel(mut self, cancel: CancelToken) -> Launch<'k> {
+        self.cancel = cancel;
         self
-    }
-
-    /// The first mistake so far, which [`Launch::run`] will return.
-    pub fn mistake(&self) -> Option<&Error> {
-        self.error.as_ref()
     }
 
     /// Runs the kernel.
@@ -296,16 +307,80 @@ impl<'k> Launch<'k> {
             return Err(error);
         }
         let buffers = self.contents()?;
+        let watched = self.options.check
+            || self.options.trace.is_some()
+            || self.options.schedule != Schedule::Forward;
+        match watched {
+            true => self.run_watched(buffers),
+            false => self.run_routed(buffers),
+        }
+    }
+
+    /// Runs on the interpreter itself, which alone can be watched.
+    fn run_watched(self, mut buffers: Vec<Vec<u8>>) -> Result<Output, Error> {
+        if self.backend != AUTO && self.backend != REFERENCE {
+            return Err(Error::launch(
+                format!("backend `{}` cannot check races, trace lanes or change the schedule", self.backend),
+                format!("use the backend `{REFERENCE}` for that, or leave these out"),
+            ));
+        }
         let started = Instant::now();
-        let asked = self.options.stop;
-        let timeout = self.timeout;
-        let stop = move || {
-            asked.is_some_and(|stop| stop()) || timeout.is_some_and(|timeout| started.elapsed() > timeout)
-        };
+        let late = || self.timeout.is_some_and(|timeout| started.elapsed() > timeout);
+        let stop = || self.cancel.is_cancelled() || late();
         let options = Options { stop: Some(&stop), ..self.options };
-        let launch = vyre_reference::Launch { grid: self.grid, buffers };
-        let outcome = vyre_reference::run(&self.kernel.program, launch, &options)?;
-        Ok(Output { kernel: self.kernel.clone(), bound: self.bound, outcome, wall: started.elapsed() })
+        let report = vyre_reference::run_in_place(&self.kernel.program, self.grid, &mut buffers, &options)?;
+        let timing = Timing { wall: started.elapsed(), ..Timing::default() };
+        let parts = self.kernel.program.parts();
+        let outputs = self.bound.iter().zip(buffers);
+        let outputs = outputs.map(|(id, bytes)| parts.buffer(*id).is_output().then_some(bytes)).collect();
+        Ok(Output {
+            kernel: self.kernel.clone(),
+            bound: self.bound,
+            buffers: outputs,
+            grid: report.grid,
+            backend: REFERENCE,
+            passed_over: Vec::new(),
+            findings: report.findings,
+            lane_instructions: Some(report.lane_instructions),
+            timing,
+        })
+    }
+
+    /// Runs on a backend through its driver.
+    fn run_routed(self, buffers: Vec<Vec<u8>>) -> Result<Output, Error> {
+        let program = self.kernel.program.program();
+        let inputs: Vec<&[u8]> = buffers.iter().map(Vec::as_slice).collect();
+        let config = DispatchConfig {
+            grid_override: self.grid,
+            timeout: self.timeout,
+            cancel: Some(self.cancel.clone()),
+            ..DispatchConfig::default()
+        };
+        let choice = if self.backend == AUTO { Choice::Auto } else { Choice::Id(&self.backend) };
+        let (timed, route) = routing::dispatch(choice, program, &inputs, &config)?;
+        let grid = admit(&*route.backend, program, &inputs, &config)?.grid;
+        let parts = self.kernel.program.parts();
+        let mut outputs = timed.outputs.into_iter();
+        let buffers = self.bound.iter().map(|id| match parts.buffer(*id).is_output() {
+            true => outputs.next(),
+            false => None,
+        });
+        Ok(Output {
+            kernel: self.kernel.clone(),
+            buffers: buffers.collect(),
+            bound: self.bound,
+            grid,
+            backend: route.backend.id(),
+            passed_over: route.passed_over,
+            findings: Vec::new(),
+            lane_instructions: None,
+            timing: Timing {
+                wall: Duration::from_nanos(timed.wall_ns),
+                device: timed.device_ns.map(Duration::from_nanos),
+                enqueue: timed.enqueue_ns.map(Duration::from_nanos),
+                wait: timed.wait_ns.map(Duration::from_nanos),
+            },
+        })
     }
 
     /// What every bound buffer starts with.
@@ -361,13 +436,32 @@ fn find(parts: &ProgramParts, bound: &[BufferId], name: &str) -> Result<usize, E
     Err(Error::launch(format!("`@{}` binds no buffer `{}`", parts.name, name.escape_debug()), fix))
 }
 
+/// How long a run took; what the backend cannot tell is `None`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timing {
+    /// From the call to its return.
+    pub wall: Duration,
+    /// On the device's own clock.
+    pub device: Option<Duration>,
+    /// Until the work was handed over.
+    pub enqueue: Option<Duration>,
+    /// Waiting for the device.
+    pub wait: Option<Duration>,
+}
+
 /// What a run gives.
 #[derive(Clone, Debug)]
 pub struct Output {
     kernel: Kernel,
     bound: Vec<BufferId>,
-    outcome: Outcome,
-    wall: Duration,
+    /// The outputs' bytes, by bound buffer; `None` for those that do not come back.
+    buffers: Vec<Option<Vec<u8>>>,
+    grid: [u32; 3],
+    backend: &'static str,
+    passed_over: Vec<PassedOver>,
+    findings: Vec<Finding>,
+    lane_instructions: Option<u64>,
+    timing: Timing,
 }
 
 impl Output {
@@ -385,37 +479,53 @@ impl Output {
         Ok(bytes.chunks_exact(ty.bytes()).map(|element| T::from_bits(word(element))).collect())
     }
 
-    /// The raw little-endian bytes of a buffer after the run.
+    /// The raw little-endian bytes of an output after the run.
     pub fn bytes(&self, name: &str) -> Result<&[u8], Error> {
         let at = find(self.kernel.program.parts(), &self.bound, name)?;
-        Ok(&self.outcome.buffers[at])
+        match &self.buffers[at] {
+            Some(bytes) => Ok(bytes),
+            None => Err(Error::launch(
+                format!("`@{name}` is not an output, so its bytes do not come back"),
+                format!("declare it `output`: `buffer @{name} : read_write ... output`"),
+            )),
+        }
     }
 
     /// The outputs in binding order: their declarations and bytes.
     pub fn outputs(&self) -> impl Iterator<Item = (&Buffer, &[u8])> {
         let parts = self.kernel.program.parts();
-        let all = self.bound.iter().map(|id| parts.buffer(*id)).zip(&self.outcome.buffers);
-        all.filter(|(buffer, _)| buffer.is_output()).map(|(buffer, bytes)| (buffer, bytes.as_slice()))
+        let all = self.bound.iter().map(|id| parts.buffer(*id)).zip(&self.buffers);
+        all.filter_map(|(buffer, bytes)| Some((buffer, bytes.as_deref()?)))
     }
 
     /// The grid that ran.
     pub fn grid(&self) -> [u32; 3] {
-        self.outcome.grid
+        self.grid
     }
 
-    /// How many lines the lanes ran, all together.
-    pub fn lane_instructions(&self) -> u64 {
-        self.outcome.lane_instructions
+    /// The id of the backend that ran it.
+    pub fn backend(&self) -> &'static str {
+        self.backend
+    }
+
+    /// The backends that routing preferred and could not take, with their reasons.
+    pub fn passed_over(&self) -> &[PassedOver] {
+        &self.passed_over
+    }
+
+    /// How many lines the lanes ran, all together, if the run was watched.
+    pub fn lane_instructions(&self) -> Option<u64> {
+        self.lane_instructions
     }
 
     /// What [`Launch::check`] found.
     pub fn findings(&self) -> &[Finding] {
-        &self.outcome.findings
+        &self.findings
     }
 
-    /// Wall time of the run.
-    pub fn wall(&self) -> Duration {
-        self.wall
+    /// How long it took.
+    pub fn timing(&self) -> Timing {
+        self.timing
     }
 }
 

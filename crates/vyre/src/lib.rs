@@ -17,10 +17,14 @@ pub mod host;
 pub mod show;
 pub mod spec;
 
+pub use vyre_driver as driver;
+pub use vyre_driver::{BackendError, DispatchConfig, VyreBackend};
 pub use vyre_foundation::ir::Program;
 pub use vyre_foundation::{diagnostic, ir, launch, limits, opt, text, validate, wire};
 pub use vyre_reference as reference;
 
+// Linking a driver registers its backend.
+use vyre_driver_reference as _;
 use vyre_foundation::diagnostic::Rule;
 
 /// What every diagnostic code stands for: the parser's, the validator's and that of directives.

@@ -21,9 +21,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let parsed = text::parse(DOUBLE).map_err(|findings| findings[0].to_string())?;
     let x: Vec<u8> = [1u32, 2, 3].iter().flat_map(|v| v.to_le_bytes()).collect();
     let config = DispatchConfig { output_sizes: vec![x.len()], ..DispatchConfig::default() };
-    let (outputs, route) = dispatch(Choice::Id("example"), &parsed.program, &[&x], &config)?;
+    let (timed, route) = dispatch(Choice::Id("example"), &parsed.program, &[&x], &config)?;
     let y: Vec<u32> =
-        outputs[0].chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().expect("four bytes"))).collect();
+        timed.outputs[0].chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().expect("four bytes"))).collect();
     println!("{} on `{}`: {y:?}", parsed.program.name(), route.backend.id());
     assert_eq!(y, [2, 4, 6]);
 

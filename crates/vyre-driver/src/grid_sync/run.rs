@@ -7,7 +7,8 @@ use crate::config::DispatchConfig;
 use crate::error::BackendError;
 use crate::observability::fill_output_slots;
 use crate::pipeline::{PipelineCache, PipelineKey};
-use crate::types::{OutputBuffers, ResidentReadRange, Resource, unsupported};
+use crate::defaults::elapsed_ns;
+use crate::types::{OutputBuffers, ResidentReadRange, Resource, TimedDispatchResult, unsupported};
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 use vyre_foundation::ir::Program;
@@ -19,13 +20,13 @@ pub fn dispatch(
     program: &Program,
     inputs: &[&[u8]],
     config: &DispatchConfig,
-) -> Result<OutputBuffers, BackendError> {
-    if !check(program, config.workgroup_override)?.has_grid_sync {
-        return backend.dispatch_borrowed(program, inputs, config);
+) -> Result<TimedDispatchResult, BackendError> {
+    let native = !check(program, config.workgroup_override)?.has_grid_sync
+        || backend.supports_grid_sync() && backend.cooperative_grid_sync_fits(program, inputs, config)?;
+    if native {
+        return backend.dispatch_borrowed_timed(program, inputs, config);
     }
-    if backend.supports_grid_sync() && backend.cooperative_grid_sync_fits(program, inputs, config)? {
-        return backend.dispatch_borrowed(program, inputs, config);
-    }
+    let start = Instant::now();
     let mut outputs = OutputBuffers::new();
     if backend.supports_resident_dispatch() {
         dispatch_through_resident(backend, program, inputs, config, &mut outputs)?;
@@ -34,7 +35,8 @@ pub fn dispatch(
     } else {
         return unsupported(backend, "grid barriers (natively, resident, or split by the host)");
     }
-    Ok(outputs)
+    // Several launches share the time, so only the wall's is known.
+    Ok(TimedDispatchResult { outputs, wall_ns: elapsed_ns(start)?, ..TimedDispatchResult::default() })
 }
 
 /// Runs a program as parts between its grid barriers, each an ordinary dispatch; buffers go to and fro.
