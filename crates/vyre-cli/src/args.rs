@@ -46,6 +46,17 @@ pub(crate) enum Command {
     /// Run a kernel and show its outputs
     #[command(after_help = RUN_EXAMPLES)]
     Run(Run),
+    /// Run a kernel on every backend of this machine and compare the bytes
+    #[command(
+        after_help = "Examples:\n  vyre compare examples/saxpy.vyre\n  vyre compare k.vyre --backends reference,cpu --in 'x=rand(seed=1, count=4096)' --size y=4096"
+    )]
+    Compare(Compare),
+    /// Show the backends of this machine: capabilities, limits, and why one is not available
+    #[command(after_help = "Examples:\n  vyre devices\n  vyre devices --json")]
+    Devices,
+    /// Try what runs need on this machine, with a fix for each thing that fails
+    #[command(after_help = "Examples:\n  vyre doctor\n  vyre doctor --json")]
+    Doctor,
     /// Run the tests that program files are: `//@ run` and `//~ error` directives
     #[command(after_help = "Examples:\n  vyre test examples\n  vyre test a.vyre b.vyre --json")]
     Test(Files),
@@ -106,14 +117,12 @@ Examples:
   vyre run k.vyre --check-races
   vyre run k.vyre --trace-lane 3,0,0";
 
+/// What a launch is described by.
 #[derive(ClapArgs)]
-pub(crate) struct Run {
+pub(crate) struct LaunchArgs {
     /// The program: text or wire form, or `-` for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// The backend that runs it
-    #[arg(long, value_name = "ID", default_value = "reference")]
-    pub(crate) backend: String,
     /// Workgroups along x, y and z; derived from the first output if left out
     #[arg(long, value_name = "X,Y,Z", value_parser = parse_counts)]
     pub(crate) grid: Option<[u32; 3]>,
@@ -123,6 +132,18 @@ pub(crate) struct Run {
     /// The number of elements of a buffer that starts at zero
     #[arg(long = "size", value_name = "NAME=COUNT")]
     pub(crate) sizes: Vec<String>,
+    /// End the run with an error after this time: 500ms, 10s, 2m
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) timeout: Option<Duration>,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub(crate) launch: LaunchArgs,
+    /// The backend that runs it; `auto` takes the best that can
+    #[arg(long, value_name = "ID", default_value = "auto")]
+    pub(crate) backend: String,
     /// Write an output's raw bytes to a file
     #[arg(long = "out", value_name = "NAME=FILE")]
     pub(crate) outputs: Vec<String>,
@@ -135,9 +156,21 @@ pub(crate) struct Run {
     /// Print every line that one lane runs, with its values
     #[arg(long, value_name = "X,Y,Z", value_parser = parse_counts)]
     pub(crate) trace_lane: Option<[u32; 3]>,
-    /// End the run with an error after this time: 500ms, 10s, 2m
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
-    pub(crate) timeout: Option<Duration>,
+    /// Show where the time went: enqueue, device, wait
+    #[arg(long)]
+    pub(crate) timing: bool,
+    /// Record the driver's steps for Chrome's tracing page or Perfetto
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct Compare {
+    #[command(flatten)]
+    pub(crate) launch: LaunchArgs,
+    /// The backends to compare, the first being the measure; all that are linked if left out
+    #[arg(long, value_name = "ID,...", value_delimiter = ',')]
+    pub(crate) backends: Option<Vec<String>>,
 }
 
 #[derive(ClapArgs)]

@@ -1,13 +1,16 @@
 //! The `vyre` command.
 //!
-//! `args` says what can be asked, `command` has one file for each answer, `load` reads programs, and `report` is the one
-//! place that writes: to people with colour on terminals, to programs as JSON.
+//! `args` says what can be asked, `command` has one file for each answer, `load` reads programs, `plan`
+//! says what a run starts with, and `report` is the one place that writes: to people with colour on terminals, to programs as JSON.
 //! Not here: any meaning. Everything it shows comes from the library.
 
 mod args;
 mod command;
 mod load;
+mod plan;
+mod progress;
 mod report;
+mod spans;
 mod table;
 
 use clap::Parser;

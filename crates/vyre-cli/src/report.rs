@@ -130,7 +130,7 @@ impl From<Error> for Failure {
         let exit = match error.kind {
             ErrorKind::Program => FINDINGS,
             ErrorKind::Launch => USAGE,
-            ErrorKind::Trap { .. } | ErrorKind::Timeout | ErrorKind::Memory | ErrorKind::Internal => RUN,
+            ErrorKind::Trap { .. } | ErrorKind::Timeout | ErrorKind::Memory | ErrorKind::Device => RUN,
         };
         Failure::Message { exit, message: error.message, fix: error.fix }
     }

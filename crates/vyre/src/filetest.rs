@@ -209,7 +209,7 @@ pub fn launch(
     check: bool,
 ) -> Result<Output, Error> {
     let parts = kernel.program().parts();
-    let mut launch = kernel.launch().schedule(schedule).check(check).timeout(TIMEOUT);
+    let mut launch = kernel.launch().backend("reference").schedule(schedule).check(check).timeout(TIMEOUT);
     for (name, spec) in &run.inputs {
         // A name that no buffer has is reported by the launch.
         let bytes = match parts.buffers.iter().find(|buffer| *buffer.name == **name) {

@@ -301,15 +301,19 @@ impl<'k> Launch<'k> {
         self
     }
 
+    /// The first mistake so far, which [`Launch::run`] will return.
+    pub fn mistake(&self) -> Option<&Error> {
+        self.error.as_ref()
+    }
+
     /// Runs the kernel.
     pub fn run(mut self) -> Result<Output, Error> {
         if let Some(error) = self.error.take() {
             return Err(error);
         }
         let buffers = self.contents()?;
-        let watched = self.options.check
-            || self.options.trace.is_some()
-            || self.options.schedule != Schedule::Forward;
+        let watched =
+            self.options.check || self.options.trace.is_some() || self.options.schedule != Schedule::Forward;
         match watched {
             true => self.run_watched(buffers),
             false => self.run_routed(buffers),

@@ -59,17 +59,24 @@ impl Source<'_> {
 /// A trap as a finding at its line.
 pub fn trap(error: &Error) -> Option<Diagnostic> {
     match &error.kind {
-        ErrorKind::Trap { code, place, lane: [x, y, z] } => Some(Diagnostic {
-            code: "trap",
-            place: *place,
-            message: format!("trap {code}, by lane ({x}, {y}, {z})"),
-            fix: format!("see what led there with `vyre run --trace-lane {x},{y},{z}`"),
-        }),
+        ErrorKind::Trap { code, place, lane } => {
+            let (by, fix) = match lane {
+                Some([x, y, z]) => (
+                    format!(", by lane ({x}, {y}, {z})"),
+                    format!("see what led there with `vyre run --trace-lane {x},{y},{z}`"),
+                ),
+                None => (
+                    String::new(),
+                    "run it with `--check-races` to learn a lane, then trace it with `--trace-lane`".into(),
+                ),
+            };
+            Some(Diagnostic { code: "trap", place: *place, message: format!("trap {code}{by}"), fix })
+        }
         ErrorKind::Program
         | ErrorKind::Launch
         | ErrorKind::Timeout
         | ErrorKind::Memory
-        | ErrorKind::Internal => None,
+        | ErrorKind::Device => None,
     }
 }
 

@@ -1,8 +1,11 @@
 //! One file for each command. Each gives the exit code of an answer, or why there is none.
 
 mod check;
+mod compare;
 mod completions;
 mod convert;
+mod devices;
+mod doctor;
 mod explain;
 mod fmt;
 mod ops;
@@ -18,6 +21,9 @@ pub(crate) fn run(command: Command, report: &Report) -> Result<u8, Failure> {
         Command::Check(args) => check::run(&args, report),
         Command::Fmt(args) => fmt::run(&args, report),
         Command::Run(args) => run::run(&args, report),
+        Command::Compare(args) => compare::run(&args, report),
+        Command::Devices => devices::run(report),
+        Command::Doctor => doctor::run(report),
         Command::Test(args) => test::run(&args, report),
         Command::Opt(args) => opt::run(&args, report),
         Command::Convert(args) => convert::run(&args, report),

@@ -2,21 +2,22 @@
 
 use crate::args::Run;
 use crate::load::{self, Loaded};
-use crate::report::{BAD, BOLD, FINDINGS, Failure, Found, GOOD, OK, RUN, Report, highlight, paint};
+use crate::plan::{Plan, pair};
+use crate::progress::Progress;
+use crate::report::{BAD, BOLD, FINDINGS, Failure, GOOD, OK, Report, highlight, paint};
+use crate::spans;
 use crate::table::{Align, columns, grouped};
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
-use std::io::{BufWriter, IsTerminal, Write};
+use std::io::{BufWriter, Write};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
-use vyre::filetest::difference;
-use vyre::host::{Error, ErrorKind, Kernel, Launch, Output};
+use std::time::Duration;
+use vyre::host::{Error, Kernel, Output, Timing};
 use vyre::ir::{Buffer, Literal};
-use vyre::launch::bound_buffers;
 use vyre::reference::{Finding, FindingKind, Party, Trace, TraceEvent};
 use vyre::show::{Source, observation, trap};
-use vyre::spec::{Expect, Spec, directives};
-use vyre::text::{self, SourceMap};
+use vyre::spec::Expect;
+use vyre::text;
 
 /// How many of an output's first values JSON has.
 const VALUES_JSON_MAX: usize = 16;
@@ -26,12 +27,13 @@ const TRACE_JSON_MAX: usize = 100_000;
 const VALUES_CHARS_MAX: usize = 48;
 
 pub(crate) fn run(args: &Run, report: &Report) -> Result<u8, Failure> {
-    let loaded = load::program(&args.file)?;
+    let _spans = args.trace.as_deref().map(spans::record).transpose()?;
+    let loaded = load::program(&args.launch.file)?;
     let kernel = Kernel::from_valid(loaded.valid()?);
-    let plan = Plan::new(args, &loaded)?;
+    let plan = Plan::new(&args.launch, &loaded)?;
     let writes = out_files(args, &kernel)?;
     let tracing = Tracing::new(report);
-    let output = plan.execute(args, &loaded, &kernel, &tracing)?;
+    let output = execute(args, &plan, &loaded, &kernel, &tracing)?;
     for (name, path) in &writes {
         let bytes = output.bytes(name)?;
         std::fs::write(path, bytes).map_err(|error| {
@@ -41,7 +43,7 @@ pub(crate) fn run(args: &Run, report: &Report) -> Result<u8, Failure> {
     let differences = plan.differences(&kernel, &output)?;
     let races = output.findings().iter().any(|finding| finding.kind == FindingKind::Race);
     report.json(|| {
-        let mut value = as_json(args, &loaded, &kernel, &output);
+        let mut value = as_json(&loaded, &kernel, &output);
         value["differences"] = json!(differences);
         if args.trace_lane.is_some() {
             value["trace_lines"] = json!(tracing.lines.get());
@@ -59,175 +61,41 @@ pub(crate) fn run(args: &Run, report: &Report) -> Result<u8, Failure> {
     Ok(if races || !differences.is_empty() { FINDINGS } else { OK })
 }
 
-/// What a run starts with, from the command line or from the file's first directive.
-struct Plan {
-    inputs: Vec<(String, Spec)>,
-    sizes: Vec<(String, u64)>,
-    grid: Option<[u32; 3]>,
-    /// Where files in SPECs are found.
-    folder: PathBuf,
-    /// What the directive expects, unless the command line changes the run.
-    expect: Option<Expect>,
-}
-
-impl Plan {
-    fn new(args: &Run, loaded: &Loaded) -> Result<Plan, Failure> {
-        let mut inputs = Vec::new();
-        for input in &args.inputs {
-            let (name, spec) = pair("--in", "x=[1, 2, 3]", input)?;
-            inputs.push((name, Spec::parse(spec)?));
-        }
-        let mut sizes = Vec::new();
-        for size in &args.sizes {
-            let (name, count) = pair("--size", "y=1024", size)?;
-            let count = count.parse().map_err(|_| {
-                Failure::usage(
-                    format!("`{}` is not a number of elements", count.escape_debug()),
-                    format!("write a decimal number: `--size {name}=1024`"),
-                )
-            })?;
-            sizes.push((name, count));
-        }
-        let mut plan = Plan { inputs, sizes, grid: args.grid, folder: PathBuf::new(), expect: None };
-        if args.inputs.is_empty() && !loaded.is_wire {
-            plan.take_directive(loaded)?;
-        }
-        Ok(plan)
+fn execute(
+    args: &Run,
+    plan: &Plan,
+    loaded: &Loaded,
+    kernel: &Kernel,
+    tracing: &Tracing,
+) -> Result<Output, Failure> {
+    let sink = |event: &TraceEvent| tracing.line(event);
+    let mut launch = plan
+        .launch(&args.launch, kernel)?
+        .backend(&args.backend)
+        .schedule(args.schedule)
+        .check(args.check_races);
+    if let Some(lane) = args.trace_lane {
+        launch = launch.trace(Trace { lane, sink: &sink });
     }
-
-    /// Fills in what the file's first directive says and the command line does not.
-    fn take_directive(&mut self, loaded: &Loaded) -> Result<(), Failure> {
-        let found = directives(&loaded.source).map_err(|findings| Failure::Findings {
-            file: loaded.name.clone(),
-            findings: findings
-                .iter()
-                .map(|finding| Found::new(finding, &loaded.name, &loaded.source, &SourceMap::default()))
-                .collect(),
-        })?;
-        let Some(run) = found.runs.into_iter().next() else { return Ok(()) };
-        let asked: Vec<String> = self.sizes.iter().map(|(name, _)| name.clone()).collect();
-        if asked.is_empty() && self.grid.is_none() {
-            self.expect = Some(run.expect);
-        }
-        self.folder = loaded.folder.clone();
-        self.inputs = run.inputs.into_iter().filter(|(name, _)| !asked.contains(name)).collect();
-        self.sizes.extend(run.sizes.into_iter().filter(|(name, _)| !asked.contains(name)));
-        self.grid = self.grid.or(run.grid);
-        Ok(())
-    }
-
-    /// What is missing, with the option that gives it.
-    fn check_complete(&self, kernel: &Kernel) -> Result<(), Failure> {
-        let parts = kernel.program().parts();
-        for buffer in bound_buffers(parts).into_iter().map(|id| parts.buffer(id)) {
-            let name = &*buffer.name;
-            let given = self.inputs.iter().any(|(given, _)| given == name)
-                || self.sizes.iter().any(|(given, _)| given == name);
-            if given || buffer.len.is_some() && buffer.is_writable() {
-                continue;
-            }
-            let ty = buffer.ty;
-            return Err(match buffer.is_writable() {
-                true => Failure::usage(
-                    format!("nothing says how many elements `@{name}` has"),
-                    format!("add `--size {name}=COUNT`, or `--in '{name}=SPEC'` with elements of type {ty}"),
-                ),
-                false => Failure::usage(
-                    format!("`@{name}` has no input"),
-                    format!(
-                        "add `--in '{name}=SPEC'` with elements of type {ty}; `vyre run --help` shows SPECs"
-                    ),
-                ),
-            });
-        }
-        Ok(())
-    }
-
-    fn launch<'k>(&self, args: &Run, kernel: &'k Kernel) -> Result<Launch<'k>, Failure> {
-        let parts = kernel.program().parts();
-        let mut launch =
-            kernel.launch().backend(&args.backend).schedule(args.schedule).check(args.check_races);
-        for (name, spec) in &self.inputs {
-            // A name that no buffer has is reported by the launch.
-            let bytes = match parts.buffers.iter().find(|buffer| *buffer.name == **name) {
-                Some(buffer) => spec.bytes_for(buffer, &self.folder)?,
-                None => Vec::new(),
-            };
-            launch = launch.bytes(name, bytes);
-        }
-        for (name, count) in &self.sizes {
-            launch = launch.size(name, *count);
-        }
-        // What the launch finds wrong with what is given comes before what is missing.
-        if launch.mistake().is_none() {
-            self.check_complete(kernel)?;
-        }
-        if let Some(grid) = self.grid {
-            launch = launch.grid(grid);
-        }
-        if let Some(timeout) = args.timeout {
-            launch = launch.timeout(timeout);
-        }
-        Ok(launch)
-    }
-
-    fn execute(
-        &self,
-        args: &Run,
-        loaded: &Loaded,
-        kernel: &Kernel,
-        tracing: &Tracing,
-    ) -> Result<Output, Failure> {
-        let progress = Progress::new();
-        let tick = || progress.tick();
-        let sink = |event: &TraceEvent| tracing.line(event);
-        let mut launch = self.launch(args, kernel)?.stop_when(&tick);
-        if let Some(lane) = args.trace_lane {
-            launch = launch.trace(Trace { lane, sink: &sink });
-        }
-        let result = launch.run();
-        tracing.finish();
-        progress.clear();
-        result.map_err(|error| run_failure(&error, args, loaded))
-    }
-
-    /// How the outputs differ from what the directive expects.
-    fn differences(&self, kernel: &Kernel, output: &Output) -> Result<Vec<String>, Failure> {
-        let Some(Expect::Buffers(expected)) = &self.expect else { return Ok(Vec::new()) };
-        let mut differences = Vec::new();
-        for (name, spec) in expected {
-            let actual = output.bytes(name)?;
-            let parts = kernel.program().parts();
-            let buffer = parts.buffers.iter().find(|buffer| *buffer.name == **name).expect("it has bytes");
-            differences.extend(difference(buffer, &spec.bytes_for(buffer, &self.folder)?, actual));
-        }
-        Ok(differences)
-    }
-}
-
-/// `NAME=REST`
-fn pair<'a>(option: &str, example: &str, text: &'a str) -> Result<(String, &'a str), Failure> {
-    match text.split_once('=') {
-        Some((name, rest)) if !name.is_empty() => Ok((name.trim_start_matches('@').to_owned(), rest)),
-        _ => Err(Failure::usage(
-            format!("`{option} {}` has no name and `=`", text.escape_debug()),
-            format!("write `{option} '{example}'`"),
-        )),
-    }
+    let progress = Progress::start();
+    let result = launch.run();
+    drop(progress);
+    tracing.finish();
+    result.map_err(|error| run_failure(&error, loaded))
 }
 
 /// The files that outputs go to, by the outputs' names.
 fn out_files(args: &Run, kernel: &Kernel) -> Result<Vec<(String, PathBuf)>, Failure> {
     let parts = kernel.program().parts();
-    let outputs = || parts.buffers.iter().filter(|buffer| buffer.is_writable() && buffer.binding().is_some());
+    let outputs = || parts.buffers.iter().filter(|buffer| buffer.is_output());
     let mut files = Vec::new();
     for out in &args.outputs {
         let (name, path) = pair("--out", "y=y.bin", out)?;
         if !outputs().any(|buffer| *buffer.name == *name) {
             let names: Vec<String> = outputs().map(|buffer| format!("@{}", buffer.name)).collect();
             return Err(Failure::usage(
-                format!("`@{}` writes no buffer `{}`", parts.name, name.escape_debug()),
-                format!("name one it writes: {}", names.join(", ")),
+                format!("`@{}` has no output `{}`", parts.name, name.escape_debug()),
+                format!("name one of its outputs: {}", names.join(", ")),
             ));
         }
         files.push((name, PathBuf::from(path)));
@@ -235,18 +103,11 @@ fn out_files(args: &Run, kernel: &Kernel) -> Result<Vec<(String, PathBuf)>, Fail
     Ok(files)
 }
 
-/// A trap points at its line, and a timeout at its option; what else can go wrong speaks for itself.
-fn run_failure(error: &Error, args: &Run, loaded: &Loaded) -> Failure {
-    match (trap(error), &error.kind, args.timeout) {
-        (Some(finding), ..) => {
-            Failure::Trap { file: loaded.name.clone(), found: Box::new(loaded.found(&finding)) }
-        }
-        (None, ErrorKind::Timeout, Some(timeout)) => Failure::Message {
-            exit: RUN,
-            message: format!("the run took longer than {}", time(timeout)),
-            fix: "give it a longer `--timeout`, launch fewer lanes, or shorten its loops".into(),
-        },
-        (None, ..) => Failure::from(error.clone()),
+/// A trap points at its line; what else can go wrong has no place.
+pub(crate) fn run_failure(error: &Error, loaded: &Loaded) -> Failure {
+    match trap(error) {
+        Some(finding) => Failure::Trap { file: loaded.name.clone(), found: Box::new(loaded.found(&finding)) },
+        None => Failure::from(error.clone()),
     }
 }
 
@@ -283,36 +144,7 @@ impl Tracing {
     }
 }
 
-/// Says on a terminal that a long run still runs.
-struct Progress {
-    started: Instant,
-    shown: Cell<u64>,
-    is_terminal: bool,
-}
-
-impl Progress {
-    fn new() -> Progress {
-        let is_terminal = std::io::stderr().is_terminal();
-        Progress { started: Instant::now(), shown: Cell::new(0), is_terminal }
-    }
-
-    fn tick(&self) -> bool {
-        let seconds = self.started.elapsed().as_secs();
-        if self.is_terminal && seconds > self.shown.get() {
-            self.shown.set(seconds);
-            let _ = write!(anstream::stderr(), "\r  running for {seconds} s ");
-        }
-        false
-    }
-
-    fn clear(&self) {
-        if self.shown.get() > 0 {
-            let _ = write!(anstream::stderr(), "\r{:30}\r", "");
-        }
-    }
-}
-
-fn elements<'b>(buffer: &Buffer, bytes: &'b [u8]) -> impl Iterator<Item = String> + 'b {
+pub(crate) fn elements<'b>(buffer: &Buffer, bytes: &'b [u8]) -> impl Iterator<Item = String> + 'b {
     let ty = buffer.ty;
     bytes.chunks_exact(ty.bytes()).map(move |element| {
         let mut word = [0; 8];
@@ -326,7 +158,7 @@ fn lanes(kernel: &Kernel, output: &Output) -> u64 {
     groups * kernel.program().parts().workgroup_lanes()
 }
 
-fn as_json(args: &Run, loaded: &Loaded, kernel: &Kernel, output: &Output) -> Value {
+fn as_json(loaded: &Loaded, kernel: &Kernel, output: &Output) -> Value {
     let program = kernel.program().program();
     let outputs: Vec<Value> = output
         .outputs()
@@ -343,11 +175,12 @@ fn as_json(args: &Run, loaded: &Loaded, kernel: &Kernel, output: &Output) -> Val
     json!({
         "program": program.name(),
         "digest": program.digest().to_string(),
-        "backend": args.backend,
+        "backend": output.backend(),
+        "passed_over": passed_over(output),
         "grid": output.grid(),
         "lanes": lanes(kernel, output),
         "lane_instructions": output.lane_instructions(),
-        "wall_ns": u64::try_from(output.wall().as_nanos()).unwrap_or(u64::MAX),
+        "timing": timing_json(output.timing()),
         "outputs": outputs,
         "findings": findings(loaded, output),
     })
@@ -356,17 +189,28 @@ fn as_json(args: &Run, loaded: &Loaded, kernel: &Kernel, output: &Output) -> Val
 fn as_text(args: &Run, loaded: &Loaded, kernel: &Kernel, output: &Output) -> String {
     let parts = kernel.program().parts();
     let by = |counts: [u32; 3]| counts.map(|count| count.to_string()).join(" x ");
-    let rate = output.lane_instructions() as f64 / output.wall().as_secs_f64().max(1e-9) / 1e6;
-    let about: Vec<Vec<String>> = [
+    let timing = output.timing();
+    let mut about = vec![
         ("kernel", format!("@{} from {}", parts.name, loaded.name)),
-        ("backend", args.backend.clone()),
+        ("backend", output.backend().to_owned()),
         ("grid", format!("{} workgroups of {} lanes", by(output.grid()), by(parts.workgroup))),
         ("lanes", grouped(lanes(kernel, output))),
-        ("instructions", grouped(output.lane_instructions())),
-        ("time", format!("{} ({rate:.0} million instructions a second)", time(output.wall()))),
-    ]
-    .map(|(key, value)| vec![format!("  {key}"), value])
-    .to_vec();
+        ("time", time(timing.wall)),
+    ];
+    if let Some(count) = output.lane_instructions() {
+        about.push(("instructions", grouped(count)));
+    }
+    if args.timing {
+        let shown = |part: Option<Duration>| part.map_or("not known to this backend".to_owned(), time);
+        about.push(("enqueue", shown(timing.enqueue)));
+        about.push(("device", shown(timing.device)));
+        about.push(("wait", shown(timing.wait)));
+    }
+    for passed in output.passed_over() {
+        about.push(("passed over", format!("{}: {}", passed.id, passed.reason)));
+    }
+    let about: Vec<Vec<String>> =
+        about.into_iter().map(|(key, value)| vec![format!("  {key}"), value]).collect();
     let mut text = columns(&[Align::Left; 2], &about);
     let mut rows =
         vec![["  output", "type", "elements", "blake3", "first values"].map(String::from).to_vec()];
@@ -427,12 +271,27 @@ fn first_values(buffer: &Buffer, bytes: &[u8]) -> String {
     if count == 0 { "-".into() } else { shown }
 }
 
-fn time(wall: Duration) -> String {
+pub(crate) fn time(wall: Duration) -> String {
     match wall.as_secs_f64() {
         seconds if seconds >= 1.0 => format!("{seconds:.2} s"),
         seconds if seconds >= 1e-3 => format!("{:.2} ms", seconds * 1e3),
         seconds => format!("{:.0} us", seconds * 1e6),
     }
+}
+
+fn timing_json(timing: Timing) -> Value {
+    let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    json!({
+        "wall_ns": ns(timing.wall),
+        "enqueue_ns": timing.enqueue.map(ns),
+        "device_ns": timing.device.map(ns),
+        "wait_ns": timing.wait.map(ns),
+    })
+}
+
+fn passed_over(output: &Output) -> Vec<Value> {
+    let passed = output.passed_over().iter();
+    passed.map(|passed| json!({ "backend": passed.id, "reason": passed.reason.to_string() })).collect()
 }
 
 /// Whether the outputs are what the file says.

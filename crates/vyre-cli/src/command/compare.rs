@@ -1,0 +1,164 @@
+//! `vyre compare`: one kernel on every backend of this machine, digests side by side.
+
+use crate::args::Compare;
+use crate::command::run::{elements, run_failure, time};
+use crate::load;
+use crate::plan::Plan;
+use crate::progress::Progress;
+use crate::report::{BAD, BOLD, FINDINGS, Failure, GOOD, OK, Report, paint};
+use crate::table::{Align, columns};
+use serde_json::{Value, json};
+use vyre::driver::registry;
+use vyre::host::{Error, Kernel, Output};
+use vyre::ir::Buffer;
+
+/// How one backend did.
+struct Row {
+    id: String,
+    result: Result<Output, Error>,
+}
+
+pub(crate) fn run(args: &Compare, report: &Report) -> Result<u8, Failure> {
+    let loaded = load::program(&args.launch.file)?;
+    let kernel = Kernel::from_valid(loaded.valid()?);
+    let plan = Plan::new(&args.launch, &loaded)?;
+    // A mistake in the launch is the same for all, and reported once.
+    plan.launch(&args.launch, &kernel)?;
+    let mut rows = Vec::new();
+    let progress = Progress::start();
+    for id in backends(args)? {
+        let result = plan.launch(&args.launch, &kernel)?.backend(&id).run();
+        rows.push(Row { id, result });
+    }
+    drop(progress);
+    let differences = differences(&rows);
+    let ran = rows.iter().filter(|row| row.result.is_ok()).count();
+    let failed = args.backends.is_some() && ran < rows.len();
+    report.json(|| as_json(&loaded.name, &rows, &differences));
+    if !report.is_json() {
+        report.text(&as_text(&loaded.name, &kernel, &rows));
+        report.text(&verdict(ran, &differences));
+    }
+    if ran == 0
+        && let Some(Err(error)) = rows.into_iter().next().map(|row| row.result)
+    {
+        return Err(run_failure(&error, &loaded));
+    }
+    Ok(if differences.is_empty() && !failed { OK } else { FINDINGS })
+}
+
+/// The backends to compare: those named, or all that are linked.
+fn backends(args: &Compare) -> Result<Vec<String>, Failure> {
+    let known: Vec<&str> = registry::registrations().iter().map(|registration| registration.id).collect();
+    let Some(named) = &args.backends else {
+        return Ok(known.into_iter().map(str::to_owned).collect());
+    };
+    for id in named {
+        if !known.contains(&id.as_str()) {
+            return Err(Failure::usage(
+                format!("there is no backend `{}`", id.escape_debug()),
+                format!("choose among: {}", known.join(", ")),
+            ));
+        }
+    }
+    Ok(named.clone())
+}
+
+/// Where outputs differ from those of the first backend that ran.
+fn differences(rows: &[Row]) -> Vec<String> {
+    let mut ran = rows.iter().filter_map(|row| Some((&row.id, row.result.as_ref().ok()?)));
+    let Some((first, expected)) = ran.next() else { return Vec::new() };
+    let mut found = Vec::new();
+    for (id, output) in ran {
+        for ((buffer, a), (_, b)) in expected.outputs().zip(output.outputs()) {
+            if a != b {
+                found.push(difference(buffer, (first, a), (id, b)));
+            }
+        }
+    }
+    found
+}
+
+fn difference(buffer: &Buffer, (first, a): (&str, &[u8]), (second, b): (&str, &[u8])) -> String {
+    let pairs = elements(buffer, a).zip(elements(buffer, b));
+    let size = buffer.ty.bytes();
+    let bits = |bytes: &[u8], at: usize| {
+        bytes[at * size..(at + 1) * size].iter().rev().map(|byte| format!("{byte:02x}")).collect::<String>()
+    };
+    let mut differing = pairs.enumerate().filter(|(at, _)| bits(a, *at) != bits(b, *at));
+    match differing.next() {
+        None => {
+            format!("`@{}` has {} bytes on `{first}` and {} on `{second}`", buffer.name, a.len(), b.len())
+        }
+        Some((at, (x, y))) => format!(
+            "`@{}` differs first at element {at}: {x} (0x{}) on `{first}`, {y} (0x{}) on `{second}`; {} elements differ",
+            buffer.name,
+            bits(a, at),
+            bits(b, at),
+            differing.count() + 1
+        ),
+    }
+}
+
+fn digests(output: &Output) -> Vec<(String, String)> {
+    let digest = |(buffer, bytes): (&Buffer, &[u8])| {
+        (buffer.name.to_string(), blake3::hash(bytes).to_hex().to_string())
+    };
+    output.outputs().map(digest).collect()
+}
+
+fn as_json(file: &str, rows: &[Row], differences: &[String]) -> Value {
+    let backends: Vec<Value> = rows
+        .iter()
+        .map(|row| match &row.result {
+            Ok(output) => json!({
+                "backend": row.id,
+                "ran": true,
+                "wall_ns": u64::try_from(output.timing().wall.as_nanos()).unwrap_or(u64::MAX),
+                "outputs": digests(output).into_iter()
+                    .map(|(name, blake3)| json!({ "name": name, "blake3": blake3 })).collect::<Vec<_>>(),
+            }),
+            Err(error) => {
+                json!({ "backend": row.id, "ran": false, "reason": error.message, "fix": error.fix })
+            }
+        })
+        .collect();
+    json!({ "file": file, "backends": backends, "equal": differences.is_empty(), "differences": differences })
+}
+
+fn as_text(file: &str, kernel: &Kernel, rows: &[Row]) -> String {
+    let parts = kernel.program().parts();
+    let mut head = vec!["  backend".to_owned()];
+    head.extend(
+        parts.buffers.iter().filter(|buffer| buffer.is_output()).map(|buffer| format!("@{}", buffer.name)),
+    );
+    head.push("time".into());
+    let columns_count = head.len();
+    let mut table = vec![head];
+    let mut skipped = String::new();
+    for row in rows {
+        match &row.result {
+            Ok(output) => {
+                let mut cells = vec![format!("  {}", row.id)];
+                cells.extend(digests(output).into_iter().map(|(_, digest)| digest[..16].to_owned()));
+                cells.push(time(output.timing().wall));
+                table.push(cells);
+            }
+            Err(error) => {
+                skipped.push_str(&format!("  SKIP {}: {}\n    Fix: {}\n", row.id, error.message, error.fix))
+            }
+        }
+    }
+    let shown = columns(&vec![Align::Left; columns_count], &table);
+    let (first, rest) = shown.split_once('\n').unwrap_or((&shown, ""));
+    format!("  @{} from {file}\n\n{}\n{rest}{skipped}", parts.name, paint(BOLD, first))
+}
+
+fn verdict(ran: usize, differences: &[String]) -> String {
+    match (ran, differences.is_empty()) {
+        (0, _) => String::new(),
+        (1, _) => "\n  one backend ran; there is nothing to compare it with\n".into(),
+        (_, true) => format!("\n  {} the same bytes on {ran} backends\n", paint(GOOD, "ok")),
+        (_, false) => format!("\n  {} {}\n", paint(BAD, "different"), differences.join("\n  ")),
+    }
+}

@@ -1,0 +1,148 @@
+//! What a run starts with, from the command line or from the file's own directive.
+
+use crate::args::LaunchArgs;
+use crate::load::Loaded;
+use crate::report::{Failure, Found};
+use std::path::PathBuf;
+use vyre::filetest::difference;
+use vyre::host::{Kernel, Launch, Output};
+use vyre::launch::bound_buffers;
+use vyre::spec::{Expect, Spec, directives};
+use vyre::text::SourceMap;
+
+/// What a run starts with, from the command line or from the file's first directive.
+pub(crate) struct Plan {
+    inputs: Vec<(String, Spec)>,
+    sizes: Vec<(String, u64)>,
+    grid: Option<[u32; 3]>,
+    /// Where files in SPECs are found.
+    folder: PathBuf,
+    /// What the directive expects, unless the command line changes the run.
+    pub(crate) expect: Option<Expect>,
+}
+
+impl Plan {
+    pub(crate) fn new(args: &LaunchArgs, loaded: &Loaded) -> Result<Plan, Failure> {
+        let mut inputs = Vec::new();
+        for input in &args.inputs {
+            let (name, spec) = pair("--in", "x=[1, 2, 3]", input)?;
+            inputs.push((name, Spec::parse(spec)?));
+        }
+        let mut sizes = Vec::new();
+        for size in &args.sizes {
+            let (name, count) = pair("--size", "y=1024", size)?;
+            let count = count.parse().map_err(|_| {
+                Failure::usage(
+                    format!("`{}` is not a number of elements", count.escape_debug()),
+                    format!("write a decimal number: `--size {name}=1024`"),
+                )
+            })?;
+            sizes.push((name, count));
+        }
+        let mut plan = Plan { inputs, sizes, grid: args.grid, folder: PathBuf::new(), expect: None };
+        if args.inputs.is_empty() && !loaded.is_wire {
+            plan.take_directive(loaded)?;
+        }
+        Ok(plan)
+    }
+
+    /// Fills in what the file's first directive says and the command line does not.
+    fn take_directive(&mut self, loaded: &Loaded) -> Result<(), Failure> {
+        let found = directives(&loaded.source).map_err(|findings| Failure::Findings {
+            file: loaded.name.clone(),
+            findings: findings
+                .iter()
+                .map(|finding| Found::new(finding, &loaded.name, &loaded.source, &SourceMap::default()))
+                .collect(),
+        })?;
+        let Some(run) = found.runs.into_iter().next() else { return Ok(()) };
+        let asked: Vec<String> = self.sizes.iter().map(|(name, _)| name.clone()).collect();
+        if asked.is_empty() && self.grid.is_none() {
+            self.expect = Some(run.expect);
+        }
+        self.folder = loaded.folder.clone();
+        self.inputs = run.inputs.into_iter().filter(|(name, _)| !asked.contains(name)).collect();
+        self.sizes.extend(run.sizes.into_iter().filter(|(name, _)| !asked.contains(name)));
+        self.grid = self.grid.or(run.grid);
+        Ok(())
+    }
+
+    /// What is missing, with the option that gives it.
+    fn check_complete(&self, kernel: &Kernel) -> Result<(), Failure> {
+        let parts = kernel.program().parts();
+        for buffer in bound_buffers(parts).into_iter().map(|id| parts.buffer(id)) {
+            let name = &*buffer.name;
+            let given = self.inputs.iter().any(|(given, _)| given == name)
+                || self.sizes.iter().any(|(given, _)| given == name);
+            if given || buffer.len.is_some() && buffer.is_writable() {
+                continue;
+            }
+            let ty = buffer.ty;
+            return Err(match buffer.is_writable() {
+                true => Failure::usage(
+                    format!("nothing says how many elements `@{name}` has"),
+                    format!("add `--size {name}=COUNT`, or `--in '{name}=SPEC'` with elements of type {ty}"),
+                ),
+                false => Failure::usage(
+                    format!("`@{name}` has no input"),
+                    format!(
+                        "add `--in '{name}=SPEC'` with elements of type {ty}; `vyre run --help` shows SPECs"
+                    ),
+                ),
+            });
+        }
+        Ok(())
+    }
+
+    /// The launch, complete but for its backend.
+    pub(crate) fn launch<'k>(&self, args: &LaunchArgs, kernel: &'k Kernel) -> Result<Launch<'k>, Failure> {
+        let parts = kernel.program().parts();
+        let mut launch = kernel.launch();
+        for (name, spec) in &self.inputs {
+            // A name that no buffer has is reported by the launch.
+            let bytes = match parts.buffers.iter().find(|buffer| *buffer.name == **name) {
+                Some(buffer) => spec.bytes_for(buffer, &self.folder)?,
+                None => Vec::new(),
+            };
+            launch = launch.bytes(name, bytes);
+        }
+        for (name, count) in &self.sizes {
+            launch = launch.size(name, *count);
+        }
+        // What the launch finds wrong with what is given comes before what is missing.
+        if launch.mistake().is_none() {
+            self.check_complete(kernel)?;
+        }
+        if let Some(grid) = self.grid {
+            launch = launch.grid(grid);
+        }
+        if let Some(timeout) = args.timeout {
+            launch = launch.timeout(timeout);
+        }
+        Ok(launch)
+    }
+
+    /// How the outputs differ from what the directive expects.
+    pub(crate) fn differences(&self, kernel: &Kernel, output: &Output) -> Result<Vec<String>, Failure> {
+        let Some(Expect::Buffers(expected)) = &self.expect else { return Ok(Vec::new()) };
+        let mut differences = Vec::new();
+        for (name, spec) in expected {
+            let actual = output.bytes(name)?;
+            let parts = kernel.program().parts();
+            let buffer = parts.buffers.iter().find(|buffer| *buffer.name == **name).expect("it has bytes");
+            differences.extend(difference(buffer, &spec.bytes_for(buffer, &self.folder)?, actual));
+        }
+        Ok(differences)
+    }
+}
+
+/// `NAME=REST`
+pub(crate) fn pair<'a>(option: &str, example: &str, text: &'a str) -> Result<(String, &'a str), Failure> {
+    match text.split_once('=') {
+        Some((name, rest)) if !name.is_empty() => Ok((name.trim_start_matches('@').to_owned(), rest)),
+        _ => Err(Failure::usage(
+            format!("`{option} {}` has no name and `=`", text.escape_debug()),
+            format!("write `{option} '{example}'`"),
+        )),
+    }
+}
