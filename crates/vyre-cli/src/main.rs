@@ -1,35 +1,7 @@
 //! The `vyre` command.
-//!
-//! `args` says what can be asked, `command` has one file for each answer, `load` reads programs, `plan`
-//! says what a run starts with, and `report` is the one place that writes: to people with colour on terminals, to programs as JSON.
-//! Not here: any meaning. Everything it shows comes from the library.
 
-mod args;
-mod command;
-mod load;
-mod plan;
-mod progress;
-mod report;
-mod spans;
-mod table;
-
-use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let args = match args::Args::try_parse() {
-        Ok(args) => args,
-        Err(error) => {
-            // Help asked for is an answer; anything else is a mistake in the command line.
-            let exit = if error.use_stderr() { report::USAGE } else { report::OK };
-            let _ = error.print();
-            return ExitCode::from(exit);
-        }
-    };
-    let report = report::Report::new(args.json);
-    let exit = match command::run(args.command, &report) {
-        Ok(exit) => exit,
-        Err(failure) => report.failure(&failure),
-    };
-    ExitCode::from(exit)
+    vyre_cli::main()
 }

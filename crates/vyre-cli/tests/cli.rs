@@ -47,14 +47,25 @@ fn shown(output: &Output) -> String {
         }
         shown.push_str(&format!("--- {name}\n"));
         for line in text.lines() {
-            let masked = ["  time ", "  \"wall_ns\":"].iter().find(|start| line.starts_with(**start));
-            match masked {
-                Some(start) => shown.push_str(&format!("{start}(masked)\n")),
-                None => shown.push_str(&format!("{line}\n")),
-            }
+            shown.push_str(&format!("{}\n", mask(line)));
         }
     }
     shown
+}
+
+/// A line without the times in it: those of a person's `time`, `enqueue` and `wait` rows, and JSON's nanoseconds.
+fn mask(line: &str) -> String {
+    let rows = ["  time ", "  enqueue ", "  wait "];
+    if let Some(row) = rows.iter().find(|row| line.starts_with(**row)) {
+        return format!("{row}(masked)");
+    }
+    match line.split_once("_ns\": ") {
+        Some((key, value)) if value.starts_with(|c: char| c.is_ascii_digit()) => {
+            let comma = if value.ends_with(',') { "," } else { "" };
+            format!("{key}_ns\": (masked){comma}")
+        }
+        _ => line.to_owned(),
+    }
 }
 
 /// Runs one command after the other and compares what they show with `tests/cli/NAME.txt`.
@@ -69,7 +80,20 @@ fn transcript(name: &str, folder: &Path, commands: &[&[&str]]) {
 
 #[test]
 fn help_of_every_command() {
-    let commands = ["check", "fmt", "run", "test", "opt", "convert", "explain", "ops", "completions"];
+    let commands = [
+        "check",
+        "fmt",
+        "run",
+        "compare",
+        "devices",
+        "doctor",
+        "test",
+        "opt",
+        "convert",
+        "explain",
+        "ops",
+        "completions",
+    ];
     let commands: Vec<[&str; 2]> = commands.into_iter().map(|command| [command, "--help"]).collect();
     let mut all: Vec<&[&str]> = vec![&["--help"]];
     all.extend(commands.iter().map(|command| command.as_slice()));
@@ -84,6 +108,7 @@ fn run_shows_the_result() {
         &[
             &["run", "saxpy.vyre"],
             &["run", "saxpy.vyre", "--json"],
+            &["run", "saxpy.vyre", "--timing", "--backend", "reference"],
             &["run", "saxpy.vyre", "--trace-lane", "1,0,0"],
             &["run", "saxpy.vyre", "--trace-lane", "99,0,0"],
             &["run", "saxpy.vyre", "--trace-lane", "3,0,0", "--json"],
@@ -100,6 +125,52 @@ fn run_shows_the_result() {
             ],
         ],
     );
+}
+
+fn json(folder: &Path, args: &[&str]) -> serde_json::Value {
+    let output = execute(folder, args, b"");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", shown(&output)))
+}
+
+#[test]
+fn compare_devices_and_doctor_speak_of_every_backend() {
+    let folder = folder("backends");
+    let devices = json(&folder, &["devices", "--json"]);
+    let ids: Vec<&str> =
+        devices["backends"].as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
+    assert!(ids.contains(&"reference"), "{ids:?}");
+    let compared = json(&folder, &["compare", "saxpy.vyre", "--json"]);
+    assert_eq!(compared["backends"].as_array().unwrap().len(), ids.len());
+    assert_eq!(compared["equal"], true);
+    let doctor = json(&folder, &["doctor", "--json"]);
+    assert_eq!(doctor["failed"], 0, "{doctor}");
+    for id in ids {
+        let name = format!("backend {id}");
+        assert!(doctor["checks"].as_array().unwrap().iter().any(|check| check["check"] == name.as_str()));
+    }
+    transcript(
+        "backends",
+        &folder,
+        &[
+            &["devices"],
+            &["compare", "saxpy.vyre", "--backends", "reference,abacus"],
+            &["compare", "saxpy.vyre", "--in", "q=[1]"],
+        ],
+    );
+}
+
+#[test]
+fn a_trace_shows_the_steps_of_a_dispatch() {
+    let folder = folder("spans");
+    let args = ["run", "saxpy.vyre", "--trace", "spans.json"];
+    assert_eq!(execute(&folder, &args, b"").status.code(), Some(0));
+    let trace: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(folder.join("spans.json")).unwrap()).unwrap();
+    let names: Vec<&str> =
+        trace.as_array().unwrap().iter().filter_map(|event| event["name"].as_str()).collect();
+    for step in ["admit", "upload", "launch"] {
+        assert!(names.contains(&step), "no {step} among {names:?}");
+    }
 }
 
 #[test]

@@ -158,7 +158,9 @@ fn launch(
 fn translate(error: RunError) -> BackendError {
     match error {
         RunError::Launch(error) => error.into(),
-        RunError::Trap { code, location, .. } => BackendError::Trap { code, place: location.line },
+        RunError::Trap { code, location, lane } => {
+            BackendError::Trap { code, place: location.line, lane: Some(lane) }
+        }
         RunError::Memory { needed, .. } => BackendError::OutOfMemory {
             what: "the interpreter's registers and workgroup state".to_owned(),
             requested_bytes: needed,

@@ -230,7 +230,7 @@ fn a_trap_fails_the_dispatch_and_invalidates_what_it_could_write() {
     let resources = [x.clone(), y.clone()];
     let config = DispatchConfig::default();
     match backend.dispatch_resident_timed(&program, &resources, &config) {
-        Err(BackendError::Trap { code: 7, place }) => {
+        Err(BackendError::Trap { code: 7, place, lane: Some([0, 0, 0]) }) => {
             assert_eq!(place, Place::Line { function: None, site: 5 });
         }
         other => panic!("{other:?}"),

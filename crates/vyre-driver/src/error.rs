@@ -29,8 +29,8 @@ pub enum BackendError {
     Cancelled,
     /// A resident handle or device buffer cannot be used so.
     BadHandle { handle: u64, cause: HandleFault },
-    /// A lane trapped; `place` is the line, of those that trapped the first in the program.
-    Trap { code: u32, place: Place },
+    /// A lane trapped; `place` is the line, of those that trapped the first in the program, and `lane` one that did.
+    Trap { code: u32, place: Place, lane: Option<[u32; 3]> },
     /// The backend's compiler refused what we emitted.
     CompileFailed { backend: String, message: String },
     /// A pipeline was compiled for a device that is gone.
@@ -177,7 +177,7 @@ impl BackendError {
             BackendError::BadHandle { handle, cause } => {
                 format!("resident handle {handle:#x} {}", cause.message())
             }
-            BackendError::Trap { code, place } => match place {
+            BackendError::Trap { code, place, .. } => match place {
                 Place::Line { function: Some(function), site } => {
                     format!("trap {code} at line {site} of function {}", function.0)
                 }
@@ -226,7 +226,7 @@ impl BackendError {
                 "call `try_recover`, then compile pipelines and upload resident buffers again".into()
             }
             BackendError::Timeout { .. } => {
-                "raise `DispatchConfig::timeout`, or dispatch less work at a time".into()
+                "allow more time (`DispatchConfig::timeout`, `--timeout`), or dispatch less work at once".into()
             }
             BackendError::Cancelled => "dispatch again if the result is still wanted".into(),
             BackendError::BadHandle { cause, .. } => cause.fix().into(),

@@ -120,7 +120,7 @@ impl From<BackendError> for Error {
             | ErrorCode::Other => ErrorKind::Device,
         };
         let kind = match error {
-            BackendError::Trap { code, place } => ErrorKind::Trap { code, place, lane: None },
+            BackendError::Trap { code, place, lane } => ErrorKind::Trap { code, place, lane },
             _ => kind,
         };
         let text = error.to_string();

@@ -40,7 +40,9 @@ impl VyreBackend for ExampleBackend {
         let launch = Launch { grid: Some(admission.grid), buffers: buffers.collect() };
         let outcome = vyre_reference::run(&admission.program.valid, launch, &Options::default())
             .map_err(|error| match error {
-                RunError::Trap { code, location, .. } => BackendError::Trap { code, place: location.line },
+                RunError::Trap { code, location, lane } => {
+                    BackendError::Trap { code, place: location.line, lane: Some(lane) }
+                }
                 other => BackendError::new(other.to_string()),
             })?;
         let results = admission.bindings.iter().zip(outcome.buffers);

@@ -23,7 +23,9 @@ pub(crate) fn run(args: &Compare, report: &Report) -> Result<u8, Failure> {
     let kernel = Kernel::from_valid(loaded.valid()?);
     let plan = Plan::new(&args.launch, &loaded)?;
     // A mistake in the launch is the same for all, and reported once.
-    plan.launch(&args.launch, &kernel)?;
+    if let Some(mistake) = plan.launch(&args.launch, &kernel)?.mistake() {
+        return Err(run_failure(mistake, &loaded));
+    }
     let mut rows = Vec::new();
     let progress = Progress::start();
     for id in backends(args)? {

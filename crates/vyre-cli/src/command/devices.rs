@@ -79,7 +79,7 @@ fn as_text(registration: &BackendRegistration) -> String {
                 false => list.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "),
             };
             rows.push(("native", names(native)));
-            rows.push(("by other means", names(other)));
+            rows.push(("not native", names(other)));
             let [x, y, z] = backend.max_workgroup_size();
             let lanes = backend.max_compute_invocations_per_workgroup();
             rows.push(("workgroup", format!("{x} x {y} x {z}, {lanes} lanes together")));
