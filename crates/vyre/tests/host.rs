@@ -58,7 +58,7 @@ fn outputs_have_sizes_and_the_grid_follows() {
     assert_eq!(output.get::<f32>("y").unwrap(), [3.0; 100]);
     assert_eq!(output.grid(), [2, 1, 1]);
     assert_eq!(output.outputs().count(), 1);
-    assert!(output.lane_instructions() > 800);
+    assert_eq!(output.backend(), "reference");
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn mistakes_say_what_to_do() {
         (good().run(), "how many elements `@y`", "size"),
         (kernel.launch().run(), "`@a` has no input", "f32"),
         (good().size("y", 1 << 40).run(), "limit of 1073741824 bytes", "268435456"),
-        (good().size("y", 1).backend("abacus").run(), "no backend `abacus`", "reference"),
+        (good().size("y", 1).backend("abacus").run(), "backend `abacus`", "reference"),
         (good().size("y", 1).grid([u32::MAX, 2, 1]).run(), "lanes", "fewer workgroups"),
         (good().bytes("y", vec![0; 3]).run(), "3 bytes", "bind 0 or 4 bytes"),
     ];
@@ -119,7 +119,7 @@ fn traps_timeouts_and_races_are_told_apart() {
         k.if_(k.local_index().eq(2), || k.trap(9));
     });
     let error = Kernel::new(&trap.unwrap()).unwrap().launch().run().unwrap_err();
-    assert!(matches!(error.kind, ErrorKind::Trap { code: 9, lane: [2, 0, 0], .. }), "{error:?}");
+    assert!(matches!(error.kind, ErrorKind::Trap { code: 9, lane: Some([2, 0, 0]), .. }), "{error:?}");
 
     let long = Program::build("long", [1, 1, 1], |k| {
         let y = k.read_write::<u32>("y", 0).sized(1).output();

@@ -24,7 +24,7 @@ pub(crate) fn run(args: &Compare, report: &Report) -> Result<u8, Failure> {
     let plan = Plan::new(&args.launch, &loaded)?;
     // A mistake in the launch is the same for all, and reported once.
     if let Some(mistake) = plan.launch(&args.launch, &kernel)?.mistake() {
-        return Err(run_failure(mistake, &loaded));
+        return Err(run_failure(mistake, &args.launch, &loaded));
     }
     let mut rows = Vec::new();
     let progress = Progress::start();
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Compare, report: &Report) -> Result<u8, Failure> {
     if ran == 0
         && let Some(Err(error)) = rows.into_iter().next().map(|row| row.result)
     {
-        return Err(run_failure(&error, &loaded));
+        return Err(run_failure(&error, &args.launch, &loaded));
     }
     Ok(if differences.is_empty() && !failed { OK } else { FINDINGS })
 }

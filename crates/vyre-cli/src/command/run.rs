@@ -1,10 +1,10 @@
 //! `vyre run`: one launch, shown to a person or written to files.
 
-use crate::args::Run;
+use crate::args::{LaunchArgs, Run};
 use crate::load::{self, Loaded};
 use crate::plan::{Plan, pair};
 use crate::progress::Progress;
-use crate::report::{BAD, BOLD, FINDINGS, Failure, GOOD, OK, Report, highlight, paint};
+use crate::report::{BAD, BOLD, FINDINGS, Failure, GOOD, OK, RUN, Report, highlight, paint};
 use crate::spans;
 use crate::table::{Align, columns, grouped};
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::time::Duration;
-use vyre::host::{Error, Kernel, Output, Timing};
+use vyre::host::{Error, ErrorKind, Kernel, Output, Timing};
 use vyre::ir::{Buffer, Literal};
 use vyre::reference::{Finding, FindingKind, Party, Trace, TraceEvent};
 use vyre::show::{Source, observation, trap};
@@ -81,7 +81,7 @@ fn execute(
     let result = launch.run();
     drop(progress);
     tracing.finish();
-    result.map_err(|error| run_failure(&error, loaded))
+    result.map_err(|error| run_failure(&error, &args.launch, loaded))
 }
 
 /// The files that outputs go to, by the outputs' names.
@@ -103,11 +103,18 @@ fn out_files(args: &Run, kernel: &Kernel) -> Result<Vec<(String, PathBuf)>, Fail
     Ok(files)
 }
 
-/// A trap points at its line; what else can go wrong has no place.
-pub(crate) fn run_failure(error: &Error, loaded: &Loaded) -> Failure {
-    match trap(error) {
-        Some(finding) => Failure::Trap { file: loaded.name.clone(), found: Box::new(loaded.found(&finding)) },
-        None => Failure::from(error.clone()),
+/// A trap points at its line, and a timeout at its option; what else can go wrong speaks for itself.
+pub(crate) fn run_failure(error: &Error, args: &LaunchArgs, loaded: &Loaded) -> Failure {
+    match (trap(error), &error.kind, args.timeout) {
+        (Some(finding), ..) => {
+            Failure::Trap { file: loaded.name.clone(), found: Box::new(loaded.found(&finding)) }
+        }
+        (None, ErrorKind::Timeout, Some(timeout)) => Failure::Message {
+            exit: RUN,
+            message: format!("the run took longer than {}", time(timeout)),
+            fix: "give it a longer `--timeout`, launch fewer lanes, or shorten its loops".into(),
+        },
+        (None, ..) => Failure::from(error.clone()),
     }
 }
 
