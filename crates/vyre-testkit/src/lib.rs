@@ -3,7 +3,8 @@
 //! - [`generate`] makes valid, race-free programs with their launch from a seed or from a fuzzer's bytes.
 //! - [`any`] makes programs that need not be valid, for round trips of the text and wire forms.
 //! - [`compare`] runs generated programs on the reference and compares bytes.
-//! - [`source`] is where both draw their choices from, with a shrinker for what fails.
+//! - [`dense`] makes small valid programs that are all control flow, locals and memory.
+//! - [`source`] is where all draw their choices from, with a shrinker for what fails.
 //! - [`property`] runs a property over many seeds.
 //! - [`repo`] finds the files of the repository, and [`ops_page`] writes one of them.
 //! - [`optimiser`] checks that passes keep results.
@@ -14,6 +15,7 @@
 
 pub mod any;
 pub mod compare;
+pub mod dense;
 pub mod edge;
 pub mod fuzz;
 pub mod generate;

@@ -3,6 +3,7 @@
 //! The long run is `VYRE_CASES=20000 cargo test --release -p vyre-testkit --test optimiser`.
 
 use vyre_testkit::compare;
+use vyre_testkit::dense;
 use vyre_testkit::generate::{self, Config};
 use vyre_testkit::optimiser::keeps_results;
 use vyre_testkit::property::check;
@@ -27,4 +28,14 @@ fn passes_keep_results_of_small_integer_programs() {
     let config =
         Config { lines: 25, floats: false, wide: false, mma: false, collectives: false, ..Config::default() };
     over(150, &config);
+}
+
+#[test]
+fn passes_keep_results_of_dense_programs() {
+    check(600, |source| dense::case(source, false), keeps_results, compare::show);
+}
+
+#[test]
+fn passes_keep_the_first_trap_of_dense_programs() {
+    check(600, |source| dense::case(source, true), keeps_results, compare::show);
 }
