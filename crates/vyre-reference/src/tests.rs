@@ -196,9 +196,32 @@ fn a_run_can_be_stopped_and_its_memory_limited() {
     let result = run(&program(&endless), launch(1, &[&[0; 8]]), &options);
     assert_eq!(result.map(|_| ()), Err(RunError::Stopped));
 
+    // Lanes without a line count too, or a large grid of them could not be stopped.
+    let nothing = program("program @nothing workgroup(1, 1, 1) {\n}");
+    let options = Options { stop: Some(&|| true), ..Options::default() };
+    let launch_all = Launch { grid: Some([u32::MAX, 1, 1]), buffers: Vec::new() };
+    assert_eq!(run(&nothing, launch_all, &options).map(|_| ()), Err(RunError::Stopped));
+
     let options = Options { memory_bytes_max: 1 << 20, ..Options::default() };
     let result = run(&program(&body("  grid_barrier")), launch(1 << 20, &[&[0; 8]]), &options);
     assert!(matches!(result, Err(RunError::Memory { max: 0x10_0000, .. })), "{result:?}");
+}
+
+#[test]
+fn an_indirect_grid_keeps_the_limit() {
+    let source = "program @p workgroup(4, 1, 1) {
+  buffer @args : read u32[3] binding 0
+  indirect @args[0]
+}";
+    let launch = |grid: [u32; 3]| Launch { grid: None, buffers: vec![bytes(&grid)] };
+    let options = Options::default();
+    let most = run(&program(source), launch([0x4000_0000, 1, 1]), &options);
+    assert!(matches!(most, Err(RunError::Launch(_))), "{most:?}");
+    assert_eq!(run(&program(source), launch([3, 2, 1]), &options).unwrap().grid, [3, 2, 1]);
+    assert_eq!(
+        run(&program(source), launch([u32::MAX, u32::MAX, 0]), &options).unwrap().lane_instructions,
+        0
+    );
 }
 
 #[test]

@@ -135,6 +135,9 @@ impl Tracing {
     fn line(&self, event: &TraceEvent) {
         self.lines.set(self.lines.get() + 1);
         if !self.json {
+            if self.lines.get() == 1 {
+                let _ = writeln!(self.out.borrow_mut(), "{}", TraceEvent::HEADER);
+            }
             // Nobody reads on if the pipe is closed.
             let _ = writeln!(self.out.borrow_mut(), "{event}");
         } else if self.kept.borrow().len() < TRACE_JSON_MAX {
