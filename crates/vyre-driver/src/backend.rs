@@ -227,7 +227,7 @@ pub trait VyreBackend: private::Sealed + Send + Sync {
         read_ranges: &[ResidentReadRange<'_>],
         outputs: &mut [&mut Vec<u8>],
     ) -> Result<(), BackendError> {
-        defaults::sequence_read_ranges_timed_into(self, steps, read_ranges, outputs).map(|_| ())
+        defaults::sequence_read_ranges_into(self, steps, read_ranges, outputs)
     }
 
     /// Runs steps in order, then reads ranges, and sums the steps' times.

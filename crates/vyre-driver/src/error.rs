@@ -242,7 +242,7 @@ impl BackendError {
                 "launch fewer workgroups, or let routing split the program at its grid barriers".into()
             }
             BackendError::ClockOverflow { .. } => "measure a shorter sequence".into(),
-            BackendError::ShutDown { .. } => "open the backend again from the registry".into(),
+            BackendError::ShutDown { .. } => "open the backend anew with `registry::reopen`".into(),
             BackendError::Other { message } => match message.split_once("Fix:") {
                 Some((_, fix)) => fix.trim().into(),
                 None => "report this to the backend's author: its error names no fix".into(),

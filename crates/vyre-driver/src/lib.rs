@@ -18,6 +18,7 @@ mod types;
 pub use backend::{DEVICE_BUFFER_FEATURE, VyreBackend};
 pub use config::{CancelToken, DispatchConfig};
 pub use error::{BackendError, ErrorCode, HandleFault};
+pub use pipeline::PipelineCacheSnapshot;
 pub use profile::{DeviceProfile, DeviceTimingQuality};
 pub use types::{
     CompiledPipeline, DeviceBuffer, OutputBuffers, PendingDispatch, ResidentDispatchStep, ResidentReadRange,

@@ -11,7 +11,8 @@ use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-const SERIAL_BITS: u32 = 48;
+/// Leaves a million tables to a process, and each of them allocations for half a year at a million a second.
+const SERIAL_BITS: u32 = 44;
 
 /// The resident memory of one backend.
 pub struct ResidentTable<M> {
