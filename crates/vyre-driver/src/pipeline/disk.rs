@@ -6,12 +6,16 @@
 
 use super::PipelineKey;
 use std::fs;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 const MAGIC: &[u8; 8] = b"VYREPIPE";
 const HEADER_BYTES: usize = 8 + 32 + 32;
+/// A file under its temporary name for longer than this was left by a process that died.
+const WRITING_MAX: Duration = Duration::from_secs(3600);
 
 /// A directory of compiled programs, bounded in bytes.
 pub struct DiskCache {
@@ -45,9 +49,9 @@ impl DiskCache {
 
     /// Keeps the binary for `key`.
     pub fn put(&self, key: &PipelineKey, binary: &[u8]) -> io::Result<()> {
-        static SERIAL: AtomicU64 = AtomicU64::new(0);
-        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let temporary = self.dir.join(format!("{}-{serial}.tmp", std::process::id()));
+        // Random, because processes in different containers may share both the directory and a process id.
+        let name = RandomState::new().hash_one(std::process::id());
+        let temporary = self.dir.join(format!("{name:016x}.tmp"));
         let written =
             write_file(&temporary, key, binary).and_then(|()| fs::rename(&temporary, self.path(key)));
         if written.is_err() {
@@ -67,13 +71,20 @@ impl DiskCache {
         self.dir.join(format!("{}.pipeline", key.digest()))
     }
 
-    /// Removes the oldest files until the rest fit. Those that vanish meanwhile are someone else's trimming.
+    /// Removes the oldest files until the rest fit. Those that vanish meanwhile are someone else's trimming, and those
+    /// under a temporary name someone else's writing.
     fn trim(&self) -> io::Result<()> {
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.dir)? {
             let entry = entry?;
-            if let Ok(meta) = entry.metadata() {
-                files.push((meta.modified()?, meta.len(), entry.path()));
+            let Ok(meta) = entry.metadata() else { continue };
+            let (path, modified) = (entry.path(), meta.modified()?);
+            match path.extension().and_then(|extension| extension.to_str()) {
+                Some("pipeline") => files.push((modified, meta.len(), path)),
+                Some("tmp") if modified.elapsed().is_ok_and(|age| age > WRITING_MAX) => {
+                    let _ = fs::remove_file(path);
+                }
+                _ => {}
             }
         }
         files.sort();
@@ -139,6 +150,22 @@ mod tests {
             }
         }
         assert_eq!(cache.corrupt_entries(), 2 * whole.len() as u64);
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn trimming_spares_what_others_write_and_drops_what_the_dead_left() {
+        let dir = scratch("temporary");
+        let cache = DiskCache::open(&dir, 0).unwrap();
+        let (fresh, stale, foreign) = (dir.join("1.tmp"), dir.join("2.tmp"), dir.join("notes.txt"));
+        for path in [&fresh, &stale, &foreign] {
+            fs::write(path, [0; 100]).unwrap();
+        }
+        let long_ago = std::time::SystemTime::now() - 2 * WRITING_MAX;
+        fs::File::options().write(true).open(&stale).unwrap().set_modified(long_ago).unwrap();
+        cache.put(&key(1), b"over the limit").unwrap();
+        assert_eq!(cache.get(&key(1)), None);
+        assert!(fresh.exists() && foreign.exists() && !stale.exists());
         fs::remove_dir_all(dir).unwrap();
     }
 

@@ -15,6 +15,8 @@ struct State<P> {
     entries: FxHashMap<PipelineKey, Entry<P>>,
     /// Counts lookups; an entry's stamp says when it was last wanted.
     clock: u64,
+    /// Counts [`clear`](PipelineCache::clear)s: what was begun under an earlier number is not kept.
+    epoch: u64,
     counts: PipelineCacheSnapshot,
 }
 
@@ -27,30 +29,38 @@ impl<P> PipelineCache<P> {
     /// A cache of at most `capacity` pipelines, at least one.
     #[must_use]
     pub fn new(capacity: usize) -> PipelineCache<P> {
-        let state =
-            State { entries: FxHashMap::default(), clock: 0, counts: PipelineCacheSnapshot::default() };
+        let state = State {
+            entries: FxHashMap::default(),
+            clock: 0,
+            epoch: 0,
+            counts: PipelineCacheSnapshot::default(),
+        };
         PipelineCache { capacity: capacity.max(1), state: Mutex::new(state) }
     }
 
     /// The pipeline for `key`, compiled if it is not there. Errors are not kept: the next call compiles again.
     ///
     /// No lock is held while compiling. Threads that miss the same key at once each compile, and the first result is
-    /// kept.
+    /// kept. A pipeline that was being compiled while the cache was cleared goes to its caller and is not kept: it may
+    /// belong to the device that was lost.
     pub fn get_or_compile(
         &self,
         key: PipelineKey,
         compile: impl FnOnce() -> Result<P, BackendError>,
     ) -> Result<Arc<P>, BackendError> {
-        if let Some(pipeline) = self.lookup(&key) {
-            return Ok(pipeline);
-        }
+        let epoch = match self.lookup(&key) {
+            Ok(pipeline) => return Ok(pipeline),
+            Err(epoch) => epoch,
+        };
         let pipeline = Arc::new(compile()?);
-        Ok(self.insert(key, pipeline))
+        Ok(self.insert(key, pipeline, epoch))
     }
 
     /// Drops every pipeline, as recovery must. Counters go on.
     pub fn clear(&self) {
-        self.lock().entries.clear();
+        let mut state = self.lock();
+        state.entries.clear();
+        state.epoch += 1;
     }
 
     /// The counters now.
@@ -60,7 +70,8 @@ impl<P> PipelineCache<P> {
         PipelineCacheSnapshot { entries: state.entries.len() as u64, ..state.counts }
     }
 
-    fn lookup(&self, key: &PipelineKey) -> Option<Arc<P>> {
+    /// The pipeline, or the epoch in which it was missing.
+    fn lookup(&self, key: &PipelineKey) -> Result<Arc<P>, u64> {
         let mut state = self.lock();
         state.clock += 1;
         let now = state.clock;
@@ -72,11 +83,14 @@ impl<P> PipelineCache<P> {
             Some(_) => state.counts.hits += 1,
             None => state.counts.misses += 1,
         }
-        found
+        found.ok_or(state.epoch)
     }
 
-    fn insert(&self, key: PipelineKey, pipeline: Arc<P>) -> Arc<P> {
+    fn insert(&self, key: PipelineKey, pipeline: Arc<P>, epoch: u64) -> Arc<P> {
         let mut state = self.lock();
+        if state.epoch != epoch {
+            return pipeline;
+        }
         if let Some(earlier) = state.entries.get(&key) {
             return Arc::clone(&earlier.pipeline);
         }
@@ -136,6 +150,17 @@ mod tests {
             Err(BackendError::Cancelled)
         );
         assert_eq!(*cache.get_or_compile(key(1), || Ok(7)).unwrap(), 7);
+    }
+
+    #[test]
+    fn what_was_being_compiled_when_the_cache_was_cleared_is_not_kept() {
+        let cache = PipelineCache::new(2);
+        let stale = cache.get_or_compile(key(1), || {
+            cache.clear();
+            Ok("lost device")
+        });
+        assert_eq!(*stale.unwrap(), "lost device");
+        assert_eq!(*cache.get_or_compile(key(1), || Ok("new device")).unwrap(), "new device");
     }
 
     #[test]
