@@ -8,7 +8,7 @@ use crate::backend::VyreBackend;
 use crate::error::BackendError;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 #[doc(hidden)]
 pub use inventory;
@@ -56,26 +56,41 @@ pub fn registrations() -> Vec<&'static BackendRegistration> {
     all
 }
 
-static OPEN: Mutex<BTreeMap<&'static str, Arc<dyn VyreBackend>>> = Mutex::new(BTreeMap::new());
+/// A backend's place: empty until it is opened.
+type Slot = Arc<Mutex<Option<Arc<dyn VyreBackend>>>>;
+
+static SLOTS: Mutex<BTreeMap<&'static str, Slot>> = Mutex::new(BTreeMap::new());
 
 /// The backend with that id, opened once and then shared. There is no fallback: another id is never substituted.
 pub fn open(id: &str) -> Result<Arc<dyn VyreBackend>, BackendError> {
-    let registration = find(id)?;
-    // The lock is held while opening, so that two threads do not open one device twice.
-    let mut opened = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(backend) = opened.get(registration.id) {
-        return Ok(Arc::clone(backend));
-    }
-    let backend = probe(registration)?;
-    opened.insert(registration.id, Arc::clone(&backend));
-    Ok(backend)
+    open_with(id, false)
 }
 
 /// Opens the backend anew, for use after its shutdown. Earlier holders keep the old one.
 pub fn reopen(id: &str) -> Result<Arc<dyn VyreBackend>, BackendError> {
+    open_with(id, true)
+}
+
+fn open_with(id: &str, anew: bool) -> Result<Arc<dyn VyreBackend>, BackendError> {
     let registration = find(id)?;
-    OPEN.lock().unwrap_or_else(PoisonError::into_inner).remove(registration.id);
-    open(id)
+    let slot = Arc::clone(lock(&SLOTS).entry(registration.id).or_default());
+    // The slot is locked while opening, so that two threads do not open one device twice; other backends may be opened
+    // meanwhile, also by this one if it is built on them.
+    let mut opened = lock(&slot);
+    if anew {
+        *opened = None;
+    }
+    if let Some(backend) = &*opened {
+        return Ok(Arc::clone(backend));
+    }
+    let backend = probe(registration)?;
+    *opened = Some(Arc::clone(&backend));
+    Ok(backend)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Panics of `open` are caught, so nothing is half-way through a change.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn find(id: &str) -> Result<&'static BackendRegistration, BackendError> {

@@ -53,7 +53,7 @@ pub fn route(
             suits(&*backend, program, inputs, config)?;
             Ok(Route { backend, passed_over: Vec::new() })
         }
-        Choice::Auto => route_among(&registry::registrations(), registry::open, program, inputs, config),
+        Choice::Auto => route_among(&registry::registrations(), program, inputs, config),
     }
 }
 
@@ -71,22 +71,27 @@ pub fn dispatch(
 
 fn route_among(
     registrations: &[&'static BackendRegistration],
-    open: impl Fn(&str) -> Result<Arc<dyn VyreBackend>, BackendError>,
     program: &Program,
     inputs: &[&[u8]],
     config: &DispatchConfig,
 ) -> Result<Route, BackendError> {
+    // No backend takes an invalid program, so none is opened for one.
+    check(program, config.workgroup_override)?;
     let mut passed_over = Vec::new();
     for registration in registrations {
-        let opened = open(registration.id);
-        let suited = opened.and_then(|backend| suits(&*backend, program, inputs, config).map(|()| backend));
-        match suited {
-            Ok(backend) => return Ok(Route { backend, passed_over }),
-            // These say what is wrong with the launch, and no other backend would take it.
-            Err(error) if matches!(error.code(), ErrorCode::InvalidProgram | ErrorCode::InvalidLaunch) => {
-                return Err(error);
+        let id = registration.id;
+        let backend = match registry::open(id) {
+            Ok(backend) => backend,
+            Err(reason) => {
+                passed_over.push(PassedOver { id, reason });
+                continue;
             }
-            Err(reason) => passed_over.push(PassedOver { id: registration.id, reason }),
+        };
+        match suits(&*backend, program, inputs, config) {
+            Ok(()) => return Ok(Route { backend, passed_over }),
+            // This says what is wrong with the launch, and no other backend would take it.
+            Err(error) if error.code() == ErrorCode::InvalidLaunch => return Err(error),
+            Err(reason) => passed_over.push(PassedOver { id, reason }),
         }
     }
     let reasons: Vec<String> =

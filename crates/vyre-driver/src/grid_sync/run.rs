@@ -388,6 +388,9 @@ impl Parts for HostParts<'_> {
         let program = &plan.segments[segment];
         let results =
             backend.dispatch_borrowed(program, &inputs, &config).map_err(|error| pace.whole(error))?;
+        let written = inputs.iter().zip(&bound).filter(|(_, (_, written))| *written);
+        let sizes: Vec<usize> = written.map(|(input, _)| input.len()).collect();
+        check_results(*backend, &results, &sizes)?;
         let written = bound.into_iter().filter(|(_, written)| *written);
         for ((bound, _), bytes) in written.zip(results) {
             match bound {
@@ -412,6 +415,23 @@ impl Parts for HostParts<'_> {
         }
         Ok(())
     }
+}
+
+/// The next part takes these bytes as they are, so a backend that returned others is stopped here.
+fn check_results(
+    backend: &dyn VyreBackend,
+    results: &OutputBuffers,
+    sizes: &[usize],
+) -> Result<(), BackendError> {
+    let returned: Vec<usize> = results.iter().map(Vec::len).collect();
+    if returned == sizes {
+        return Ok(());
+    }
+    Err(BackendError::new(format!(
+        "backend `{}` returned outputs of {returned:?} bytes for buffers of {sizes:?}. Fix: return every output buffer \
+         in binding order, with the length it was bound with",
+        backend.id()
+    )))
 }
 
 /// The parts as dispatches on resident buffers.
