@@ -12,6 +12,7 @@ use crate::backend::VyreBackend;
 use crate::config::DispatchConfig;
 use crate::error::BackendError;
 use crate::grid_sync::has_grid_sync;
+use crate::types::{default_supported_ops, unsupported};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use vyre_foundation::ir::{BufferId, BufferKind, Digest, OpId, Program, ProgramParts, SyncOp, walk};
@@ -55,6 +56,8 @@ pub struct CheckedProgram {
     pub workgroup_bytes: u64,
     /// Whether it has a grid barrier or collective.
     pub has_grid_sync: bool,
+    /// Its lines.
+    pub lines: usize,
 }
 
 impl CheckedProgram {
@@ -63,8 +66,10 @@ impl CheckedProgram {
         let mut ops = Vec::new();
         let bodies = parts.functions.iter().map(|function| &function.body).chain([&parts.body]);
         let mut seen = std::collections::HashSet::new();
+        let mut lines = 0;
         for body in bodies {
             walk(&body.block, |_, _, node| {
+                lines += 1;
                 if seen.insert(node.op()) {
                     ops.push(node.op());
                 }
@@ -78,6 +83,7 @@ impl CheckedProgram {
             ops,
             workgroup_bytes,
             has_grid_sync: has_grid_sync(parts),
+            lines,
             valid,
         }
     }
@@ -100,9 +106,9 @@ pub fn admit(
     let checked = check(program, config.workgroup_override)?;
     check_backend(backend, &checked)?;
     let bindings = plan_host(&checked, inputs, &config.output_sizes)?;
-    let contents = |at: usize| bindings[at].input.map_or(&[][..], |input| inputs[input]);
-    finish(backend, checked, bindings.clone(), config, |at, offset| {
-        Ok(launch::indirect_grid(offset, contents(at)))
+    finish(backend, checked, bindings, config, |plan, _, offset| {
+        let contents = plan.input.map_or(&[][..], |input| inputs[input]);
+        Ok(launch::indirect_grid(offset, contents))
     })
 }
 
@@ -130,29 +136,46 @@ pub fn admit_resident(
             output: checked.parts().buffer(*buffer).is_output().then(|| outputs.next()).flatten(),
         });
     let bindings = bindings.collect();
-    finish(backend, checked, bindings, config, read_grid)
+    finish(backend, checked, bindings, config, |_, at, offset| read_grid(at, offset))
 }
 
 /// The program, validated once for its digest and workgroup.
 pub fn check(program: &Program, workgroup: Option<[u32; 3]>) -> Result<Arc<CheckedProgram>, BackendError> {
-    type Cache = FxHashMap<(Digest, Option<[u32; 3]>), Arc<CheckedProgram>>;
-    static CACHE: Mutex<Option<Cache>> = Mutex::new(None);
-    // Enough for any real working set; dropping all at once keeps the lookup one hash.
-    const ENTRIES_MAX: usize = 4096;
-
+    static CACHE: Mutex<Option<CheckedCache>> = Mutex::new(None);
     let key = (program.digest(), workgroup);
     let lock = || CACHE.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(found) = lock().get_or_insert_default().get(&key) {
+    if let Some(found) = lock().get_or_insert_default().entries.get(&key) {
         return Ok(Arc::clone(found));
     }
     let checked = Arc::new(CheckedProgram::new(validated(program, workgroup)?));
-    let mut cache = lock();
-    let cache = cache.get_or_insert_default();
-    if cache.len() >= ENTRIES_MAX {
-        cache.clear();
-    }
-    cache.insert(key, Arc::clone(&checked));
+    lock().get_or_insert_default().keep(key, Arc::clone(&checked));
     Ok(checked)
+}
+
+/// The programs found valid, bounded in number and in lines. Dropping all at once keeps the lookup one hash.
+#[derive(Default)]
+struct CheckedCache {
+    entries: FxHashMap<(Digest, Option<[u32; 3]>), Arc<CheckedProgram>>,
+    lines: usize,
+}
+
+impl CheckedCache {
+    /// Enough for any real working set.
+    const ENTRIES_MAX: usize = 4096;
+    /// A few hundred megabytes of programs.
+    const LINES_MAX: usize = 4_000_000;
+
+    fn keep(&mut self, key: (Digest, Option<[u32; 3]>), checked: Arc<CheckedProgram>) {
+        if self.entries.len() >= Self::ENTRIES_MAX || self.lines + checked.lines > Self::LINES_MAX {
+            self.entries.clear();
+            self.lines = 0;
+        }
+        self.lines += checked.lines;
+        if let Some(earlier) = self.entries.insert(key, checked) {
+            // Another thread checked the same program meanwhile.
+            self.lines -= earlier.lines;
+        }
+    }
 }
 
 fn validated(program: &Program, workgroup: Option<[u32; 3]>) -> Result<ValidProgram, BackendError> {
@@ -163,7 +186,11 @@ fn validated(program: &Program, workgroup: Option<[u32; 3]>) -> Result<ValidProg
     let program = overridden.transpose()?.unwrap_or_else(|| program.clone());
     validate(&program).map_err(|findings| {
         let lines: Vec<String> = findings.iter().take(10).map(ToString::to_string).collect();
-        BackendError::InvalidProgram { fix: format!("{} finding(s):\n{}", findings.len(), lines.join("\n")) }
+        let more = findings.len() - lines.len();
+        let more = if more == 0 { String::new() } else { format!("\nand {more} more") };
+        BackendError::InvalidProgram {
+            fix: format!("mend what validation found:\n{}{more}", lines.join("\n")),
+        }
     })
 }
 
@@ -171,28 +198,42 @@ fn check_backend(
     backend: &(impl VyreBackend + ?Sized),
     checked: &CheckedProgram,
 ) -> Result<(), BackendError> {
-    let supported = backend.supported_ops();
-    // A backend without grid-wide steps still runs the parts between them.
-    let splits = backend.supports_resident_dispatch() || backend.allows_host_grid_sync_split();
-    let runs = |op: &OpId| supported.contains(op) || (splits && is_grid_wide(*op));
-    if let Some(op) = checked.ops.iter().find(|op| !runs(op)) {
-        return Err(BackendError::UnsupportedFeature {
-            name: format!("the op `{op}`"),
-            backend: backend.id().to_owned(),
-        });
-    }
+    check_ops(backend, checked)?;
     let parts = checked.parts();
     let sizes = parts.workgroup.iter().zip(backend.max_workgroup_size());
     for ((asked, limit), axis) in sizes.zip(["x", "y", "z"]) {
-        check_limit(
-            backend,
-            &format!("the workgroup size along {axis}"),
-            u64::from(*asked),
-            u64::from(limit),
-        )?;
+        let what = || format!("the workgroup size along {axis}");
+        check_limit(backend, what, u64::from(*asked), u64::from(limit))?;
     }
     let lanes_max = u64::from(backend.max_compute_invocations_per_workgroup());
-    check_limit(backend, "the number of lanes of a workgroup", parts.workgroup_lanes(), lanes_max)
+    let what = || "the number of lanes of a workgroup".to_owned();
+    check_limit(backend, what, parts.workgroup_lanes(), lanes_max)?;
+    if checked.workgroup_bytes == 0 {
+        return Ok(());
+    }
+    // Zero stands for not known.
+    match backend.device_profile().max_shared_memory_bytes {
+        0 => Ok(()),
+        limit => {
+            let what = || "the workgroup memory in bytes".to_owned();
+            check_limit(backend, what, checked.workgroup_bytes, u64::from(limit))
+        }
+    }
+}
+
+fn check_ops(backend: &(impl VyreBackend + ?Sized), checked: &CheckedProgram) -> Result<(), BackendError> {
+    let supported = backend.supported_ops();
+    // The core set has every op, so most dispatches look up none.
+    if std::ptr::eq(supported, default_supported_ops()) {
+        return Ok(());
+    }
+    // A backend without grid-wide steps still runs the parts between them.
+    let splits = backend.supports_resident_dispatch() || backend.allows_host_grid_sync_split();
+    let runs = |op: &OpId| supported.contains(op) || (splits && is_grid_wide(*op));
+    match checked.ops.iter().find(|op| !runs(op)) {
+        None => Ok(()),
+        Some(op) => unsupported(backend, &format!("the op `{op}`")),
+    }
 }
 
 fn is_grid_wide(op: OpId) -> bool {
@@ -211,14 +252,14 @@ fn is_grid_wide(op: OpId) -> bool {
 
 fn check_limit(
     backend: &(impl VyreBackend + ?Sized),
-    what: &str,
+    what: impl FnOnce() -> String,
     asked: u64,
     limit: u64,
 ) -> Result<(), BackendError> {
     if asked <= limit {
         return Ok(());
     }
-    Err(BackendError::LimitExceeded { what: what.to_owned(), asked, limit, backend: backend.id().to_owned() })
+    Err(BackendError::LimitExceeded { what: what(), asked, limit, backend: backend.id().to_owned() })
 }
 
 fn plan_host(
@@ -301,7 +342,7 @@ fn finish(
     program: Arc<CheckedProgram>,
     bindings: Vec<BindingPlan>,
     config: &DispatchConfig,
-    read_grid: impl FnOnce(usize, u32) -> Result<[u32; 3], BackendError>,
+    read_grid: impl FnOnce(&BindingPlan, usize, u32) -> Result<[u32; 3], BackendError>,
 ) -> Result<Admission, BackendError> {
     let parts = program.parts();
     let storage_max = backend.max_storage_buffer_bytes();
@@ -310,13 +351,13 @@ fn finish(
         let buffer = parts.buffer(plan.buffer);
         lens[plan.buffer.index()] = launch::element_count(buffer, plan.byte_len as u64)?;
         if storage_max > 0 {
-            let what = format!("the size of `@{}` in bytes", buffer.name);
-            check_limit(backend, &what, plan.byte_len as u64, storage_max)?;
+            let what = || format!("the size of `@{}` in bytes", buffer.name);
+            check_limit(backend, what, plan.byte_len as u64, storage_max)?;
         }
     }
     let grid = match (launch::indirect(parts), config.grid_override) {
         (Some((buffer, offset)), None) => match program.bound.iter().position(|id| *id == buffer) {
-            Some(at) => read_grid(at, offset)?,
+            Some(at) => read_grid(&bindings[at], at, offset)?,
             None => [0; 3],
         },
         (Some((buffer, _)), Some(_)) => {
@@ -334,12 +375,8 @@ fn finish(
     launch::check_grid(parts, grid)?;
     let groups_max = u64::from(backend.max_compute_workgroups_per_dimension());
     for (count, axis) in grid.iter().zip(["x", "y", "z"]) {
-        check_limit(
-            backend,
-            &format!("the number of workgroups along {axis}"),
-            u64::from(*count),
-            groups_max,
-        )?;
+        let what = || format!("the number of workgroups along {axis}");
+        check_limit(backend, what, u64::from(*count), groups_max)?;
     }
     Ok(Admission { program, grid, bindings })
 }
