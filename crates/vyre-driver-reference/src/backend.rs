@@ -290,13 +290,13 @@ fn start(
     let mut config = config.clone();
     let cancel = config.cancel.get_or_insert_default().clone();
     let done = Arc::new(AtomicBool::new(false));
-    let (backend, program, finished) = (backend.clone(), program.clone(), Arc::clone(&done));
+    let (backend, program, finished) = (backend.clone(), program.clone(), Finished(Arc::clone(&done)));
     let (sender, result) = mpsc::sync_channel(1);
     let run = move || {
         let result = backend.dispatch(&program, &inputs, &config);
         // Nobody listens any more if the handle was dropped.
         let _ = sender.send(result);
-        finished.store(true, Ordering::Release);
+        drop(finished);
     };
     let thread = std::thread::Builder::new().name("vyre-reference".to_owned()).spawn(run);
     match thread {
@@ -304,6 +304,15 @@ fn start(
         Err(error) => {
             Err(BackendError::OutOfMemory { what: format!("a thread ({error})"), requested_bytes: 0 })
         }
+    }
+}
+
+/// Says that the thread is done, also when it panics, so that nobody polls for ever.
+struct Finished(Arc<AtomicBool>);
+
+impl Drop for Finished {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
     }
 }
 

@@ -64,6 +64,9 @@ pub(crate) fn lookup(
     let key = PipelineKey { program: program.digest(), backend: ID, version, variant };
     device
         .pipelines
-        .get_or_compile(key, || check(program, config.workgroup_override))
+        .get_or_compile(key, || {
+            let _span = tracing::trace_span!("compile", program = program.name()).entered();
+            check(program, config.workgroup_override)
+        })
         .map(|checked| Arc::clone(&*checked))
 }

@@ -2,7 +2,7 @@
 
 use crate::compile::lookup;
 use crate::device::{Device, ReferenceBackend, lost};
-use crate::memory::{bytes, zeroed};
+use crate::memory::{bytes_unless, zeroed};
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -22,13 +22,14 @@ pub(crate) fn dispatch(
 ) -> Result<TimedDispatchResult, BackendError> {
     let start = Instant::now();
     let device = &*backend.device;
-    device.ready()?;
+    let watch = Watch::new(device, config, start)?;
     let admission = admit(backend, program, inputs, config)?;
     lookup(device, program, config)?;
     let mut buffers = upload(&admission, inputs)?;
     let enqueued = start.elapsed();
-    launch(device, &admission, &mut buffers, config)?;
+    launch(&watch, &admission, &mut buffers)?;
     let waited = start.elapsed() - enqueued;
+    let _span = tracing::trace_span!("readback").entered();
     let bindings = admission.bindings.iter().zip(buffers);
     let outputs: Vec<Vec<u8>> =
         bindings.filter(|(binding, _)| binding.output.is_some()).map(|(_, bytes)| bytes).collect();
@@ -46,7 +47,8 @@ pub(crate) fn dispatch_resident(
 ) -> Result<TimedDispatchResult, BackendError> {
     let start = Instant::now();
     let device = &*backend.device;
-    device.ready()?;
+    let watch = Watch::new(device, config, start)?;
+    let stop = || watch.stop();
     let mut pins = BTreeMap::new();
     let mut byte_lens = Vec::with_capacity(resources.len());
     for resource in resources {
@@ -62,14 +64,20 @@ pub(crate) fn dispatch_resident(
     }
     let admission =
         admit_resident(backend, program, &byte_lens, config, |at, offset| match &resources[at] {
-            Resource::Resident(handle) => Ok(indirect_grid(offset, &bytes(&pins[handle]))),
+            Resource::Resident(handle) => {
+                let args = bytes_unless(&pins[handle], &stop).ok_or_else(|| watch.error())?;
+                Ok(indirect_grid(offset, &args))
+            }
             Resource::Borrowed(bytes) => Ok(indirect_grid(offset, bytes)),
         })?;
     lookup(device, program, config)?;
     check_aliases(&admission, resources)?;
     // Handles are locked in ascending order, so that dispatches which share buffers cannot wait for each other in a
     // circle.
-    let mut locked: BTreeMap<u64, _> = pins.iter().map(|(handle, pinned)| (*handle, bytes(pinned))).collect();
+    let mut locked = BTreeMap::new();
+    for (handle, pinned) in &pins {
+        locked.insert(*handle, bytes_unless(pinned, &stop).ok_or_else(|| watch.error())?);
+    }
     let mut buffers = Vec::with_capacity(resources.len());
     for (at, resource) in resources.iter().enumerate() {
         buffers.push(match resource {
@@ -82,7 +90,7 @@ pub(crate) fn dispatch_resident(
         });
     }
     let enqueued = start.elapsed();
-    let result = launch(device, &admission, &mut buffers, config);
+    let result = launch(&watch, &admission, &mut buffers);
     let waited = start.elapsed() - enqueued;
     for ((resource, contents), plan) in resources.iter().zip(buffers).zip(&admission.bindings) {
         let Resource::Resident(handle) = resource else { continue };
@@ -124,19 +132,56 @@ fn upload(admission: &Admission, inputs: &[&[u8]]) -> Result<Vec<Vec<u8>>, Backe
         .collect()
 }
 
-fn launch(
-    device: &Device,
-    admission: &Admission,
-    buffers: &mut [Vec<u8>],
-    config: &DispatchConfig,
-) -> Result<(), BackendError> {
+/// What ends a dispatch early: a lost device, its caller, its timeout.
+struct Watch<'a> {
+    device: &'a Device,
+    /// The device's life that the dispatch began in.
+    generation: u64,
+    config: &'a DispatchConfig,
+    deadline: Option<Instant>,
+}
+
+impl<'a> Watch<'a> {
+    fn new(
+        device: &'a Device,
+        config: &'a DispatchConfig,
+        start: Instant,
+    ) -> Result<Watch<'a>, BackendError> {
+        let generation = device.ready()?;
+        // A limit beyond what the clock can count is none.
+        let deadline = config.timeout.and_then(|limit| start.checked_add(limit));
+        Ok(Watch { device, generation, config, deadline })
+    }
+
+    fn lost(&self) -> bool {
+        !self.device.is_current(self.generation)
+    }
+
+    fn cancelled(&self) -> bool {
+        self.config.cancel.as_ref().is_some_and(vyre_driver::CancelToken::is_cancelled)
+    }
+
+    fn stop(&self) -> bool {
+        self.lost() || self.cancelled() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    /// Why [`stop`](Watch::stop) said so.
+    fn error(&self) -> BackendError {
+        if self.lost() {
+            lost()
+        } else if self.cancelled() {
+            BackendError::Cancelled
+        } else {
+            BackendError::Timeout { limit: self.config.timeout.unwrap_or(Duration::ZERO) }
+        }
+    }
+}
+
+fn launch(watch: &Watch<'_>, admission: &Admission, buffers: &mut [Vec<u8>]) -> Result<(), BackendError> {
     let program = &admission.program.valid;
     let _span =
         tracing::trace_span!("launch", program = program.program().name(), grid = ?admission.grid).entered();
-    let deadline = config.timeout.map(|limit| Instant::now() + limit);
-    let cancelled = || config.cancel.as_ref().is_some_and(vyre_driver::CancelToken::is_cancelled);
-    let late = || deadline.is_some_and(|deadline| Instant::now() >= deadline);
-    let stop = || device.is_lost() || cancelled() || late();
+    let stop = || watch.stop();
     let options = Options { stop: Some(&stop), ..Options::default() };
     // An indirect program reads the same grid again from its buffer.
     let grid = if vyre_foundation::launch::indirect(program.parts()).is_some() {
@@ -145,13 +190,11 @@ fn launch(
         Some(admission.grid)
     };
     let stats = run_in_place(program, grid, buffers, &options).map_err(|error| match error {
-        RunError::Stopped if device.is_lost() => lost(),
-        RunError::Stopped if cancelled() => BackendError::Cancelled,
-        RunError::Stopped => BackendError::Timeout { limit: config.timeout.unwrap_or(Duration::ZERO) },
+        RunError::Stopped => watch.error(),
         other => translate(other),
     })?;
-    device.dispatches.fetch_add(1, Ordering::Relaxed);
-    device.lane_instructions.fetch_add(stats.lane_instructions, Ordering::Relaxed);
+    watch.device.dispatches.fetch_add(1, Ordering::Relaxed);
+    watch.device.lane_instructions.fetch_add(stats.lane_instructions, Ordering::Relaxed);
     Ok(())
 }
 

@@ -1,7 +1,8 @@
 //! Resident buffers: host memory behind the shared handle table.
 
 use crate::device::{Device, lost};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
 use vyre_driver::resident::Pinned;
 use vyre_driver::{BackendError, Resource};
 
@@ -10,6 +11,25 @@ pub(crate) type Memory = Mutex<Vec<u8>>;
 /// The bytes behind a pin. A panic elsewhere cannot leave them half-written in a way that matters: they are only bytes.
 pub(crate) fn bytes(pinned: &Pinned<Memory>) -> MutexGuard<'_, Vec<u8>> {
     pinned.memory().lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// [`bytes`], unless `stop` says to give up before another dispatch lets go of them.
+pub(crate) fn bytes_unless<'a>(
+    pinned: &'a Pinned<Memory>,
+    stop: &dyn Fn() -> bool,
+) -> Option<MutexGuard<'a, Vec<u8>>> {
+    let mut pause = Duration::from_micros(5);
+    loop {
+        match pinned.memory().try_lock() {
+            Ok(bytes) => return Some(bytes),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) if stop() => return None,
+            Err(TryLockError::WouldBlock) => {
+                std::thread::sleep(pause);
+                pause = (pause * 2).min(Duration::from_millis(1));
+            }
+        }
+    }
 }
 
 impl Device {
@@ -21,6 +41,7 @@ impl Device {
 
     pub(crate) fn upload(&self, uploads: &[(&Resource, &[u8])]) -> Result<(), BackendError> {
         self.ready()?;
+        let _span = tracing::trace_span!("upload").entered();
         // All are checked before any is written, so that a failed batch changes nothing.
         let mut pins = Vec::with_capacity(uploads.len());
         for (resource, source) in uploads {
@@ -37,6 +58,7 @@ impl Device {
 
     pub(crate) fn upload_at(&self, uploads: &[(&Resource, usize, &[u8])]) -> Result<(), BackendError> {
         self.ready()?;
+        let _span = tracing::trace_span!("upload").entered();
         let mut pins = Vec::with_capacity(uploads.len());
         for (resource, offset, source) in uploads {
             let pinned = self.resident.pin_defined(resource)?;
@@ -56,6 +78,7 @@ impl Device {
         out: &mut Vec<u8>,
     ) -> Result<(), BackendError> {
         self.ready()?;
+        let _span = tracing::trace_span!("readback").entered();
         let pinned = self.resident.pin_defined(resource)?;
         let (offset, len) = range.unwrap_or((0, pinned.byte_len()));
         pinned.check_range(offset, len)?;
