@@ -10,6 +10,7 @@ use crate::error::{BackendError, ErrorCode};
 use crate::grid_sync;
 use crate::registry::{self, BackendRegistration};
 use crate::types::TimedDispatchResult;
+use std::fmt;
 use std::sync::Arc;
 use vyre_foundation::ir::Program;
 
@@ -38,6 +39,15 @@ pub struct Route {
     pub backend: Arc<dyn VyreBackend>,
     /// Those with a higher precedence, and why they were not taken.
     pub passed_over: Vec<PassedOver>,
+}
+
+impl fmt::Debug for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Route")
+            .field("backend", &self.backend.id())
+            .field("passed_over", &self.passed_over)
+            .finish()
+    }
 }
 
 /// Chooses a backend for a launch.
