@@ -54,7 +54,7 @@ pub(crate) fn dispatch_resident(
     for resource in resources {
         byte_lens.push(match resource {
             Resource::Resident(handle) => {
-                let pinned = device.resident.pin_defined(resource)?;
+                let pinned = device.pin_defined(resource, watch.generation)?;
                 let byte_len = pinned.byte_len();
                 pins.insert(*handle, pinned);
                 byte_len
@@ -77,6 +77,7 @@ pub(crate) fn dispatch_resident(
     let mut locked = BTreeMap::new();
     for (handle, pinned) in &pins {
         locked.insert(*handle, bytes_unless(pinned, &stop).ok_or_else(|| watch.error())?);
+        pinned.check_defined().map_err(|error| device.cause(watch.generation, error))?;
     }
     let mut buffers = Vec::with_capacity(resources.len());
     for (at, resource) in resources.iter().enumerate() {
@@ -100,6 +101,8 @@ pub(crate) fn dispatch_resident(
         }
     }
     result?;
+    // What was written to a device that is gone is gone too.
+    device.still(watch.generation)?;
     record_launch(0, 0);
     timed(Vec::new(), start.elapsed(), enqueued, waited)
 }

@@ -40,35 +40,39 @@ impl Device {
     }
 
     pub(crate) fn upload(&self, uploads: &[(&Resource, &[u8])]) -> Result<(), BackendError> {
-        self.ready()?;
+        let generation = self.ready()?;
         let _span = tracing::trace_span!("upload").entered();
         // All are checked before any is written, so that a failed batch changes nothing.
         let mut pins = Vec::with_capacity(uploads.len());
         for (resource, source) in uploads {
-            let pinned = self.pin(resource)?;
+            let pinned = self.resident.pin(resource).map_err(|error| self.cause(generation, error))?;
             pinned.check_full(source.len())?;
             pins.push(pinned);
         }
         for (pinned, (_, source)) in pins.iter().zip(uploads) {
-            bytes(pinned).copy_from_slice(source);
+            let mut bytes = bytes(pinned);
+            bytes.copy_from_slice(source);
+            // Under the lock, so that a dispatch that fails later is not talked over.
             pinned.revalidate();
         }
-        Ok(())
+        self.still(generation)
     }
 
     pub(crate) fn upload_at(&self, uploads: &[(&Resource, usize, &[u8])]) -> Result<(), BackendError> {
-        self.ready()?;
+        let generation = self.ready()?;
         let _span = tracing::trace_span!("upload").entered();
         let mut pins = Vec::with_capacity(uploads.len());
         for (resource, offset, source) in uploads {
-            let pinned = self.resident.pin_defined(resource)?;
+            let pinned = self.pin_defined(resource, generation)?;
             pinned.check_range(*offset, source.len())?;
             pins.push(pinned);
         }
         for (pinned, (_, offset, source)) in pins.iter().zip(uploads) {
-            bytes(pinned)[*offset..offset + source.len()].copy_from_slice(source);
+            let mut bytes = bytes(pinned);
+            pinned.check_defined().map_err(|error| self.cause(generation, error))?;
+            bytes[*offset..offset + source.len()].copy_from_slice(source);
         }
-        Ok(())
+        self.still(generation)
     }
 
     pub(crate) fn download(
@@ -77,9 +81,9 @@ impl Device {
         range: Option<(usize, usize)>,
         out: &mut Vec<u8>,
     ) -> Result<(), BackendError> {
-        self.ready()?;
+        let generation = self.ready()?;
         let _span = tracing::trace_span!("readback").entered();
-        let pinned = self.resident.pin_defined(resource)?;
+        let pinned = self.pin_defined(resource, generation)?;
         let (offset, len) = range.unwrap_or((0, pinned.byte_len()));
         pinned.check_range(offset, len)?;
         out.clear();
@@ -87,12 +91,31 @@ impl Device {
             what: "a download".to_owned(),
             requested_bytes: len as u64,
         })?;
-        out.extend_from_slice(&bytes(&pinned)[offset..offset + len]);
+        let bytes = bytes(&pinned);
+        // The dispatch that held the bytes may have failed, and the device may be another by now.
+        self.still(generation)?;
+        pinned.check_defined()?;
+        out.extend_from_slice(&bytes[offset..offset + len]);
         Ok(())
     }
 
-    fn pin(&self, resource: &Resource) -> Result<Pinned<Memory>, BackendError> {
-        self.resident.pin(resource).map_err(|error| if self.is_lost() { lost() } else { error })
+    /// Whether the device is the one that a call began on.
+    pub(crate) fn still(&self, generation: u64) -> Result<(), BackendError> {
+        if self.is_current(generation) { Ok(()) } else { Err(lost()) }
+    }
+
+    /// Memory whose bytes are defined, for a call that began on the device of `generation`.
+    pub(crate) fn pin_defined(
+        &self,
+        resource: &Resource,
+        generation: u64,
+    ) -> Result<Pinned<Memory>, BackendError> {
+        self.resident.pin_defined(resource).map_err(|error| self.cause(generation, error))
+    }
+
+    /// What is behind an error of a call: a handle that went with the device is not the caller's mistake.
+    pub(crate) fn cause(&self, generation: u64, error: BackendError) -> BackendError {
+        self.still(generation).err().unwrap_or(error)
     }
 }
 

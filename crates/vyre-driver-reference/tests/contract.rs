@@ -258,6 +258,34 @@ fn a_dispatch_that_hangs_ends_at_its_timeout_and_the_next_one_works() {
 }
 
 #[test]
+fn a_timeout_also_ends_the_wait_for_a_buffer_that_another_dispatch_holds() {
+    let backend = ReferenceBackend::new();
+    let (program, y) = (endless(), [backend.allocate_resident(4).unwrap()]);
+    let token = CancelToken::new();
+    let cancellable = DispatchConfig { cancel: Some(token.clone()), ..DispatchConfig::default() };
+    let limit = Duration::from_millis(50);
+    let impatient = DispatchConfig { timeout: Some(limit), ..DispatchConfig::default() };
+    std::thread::scope(|scope| {
+        let holder = scope.spawn(|| backend.dispatch_resident_timed(&program, &y, &cancellable));
+        std::thread::sleep(Duration::from_millis(20));
+        let waited = backend.dispatch_resident_timed(&program, &y, &impatient);
+        assert_eq!(waited.unwrap_err(), BackendError::Timeout { limit });
+        token.cancel();
+        // If the holder came too late to hold it, it finds what the other left.
+        let held = code(holder.join().unwrap());
+        assert!([ErrorCode::Cancelled, ErrorCode::BadHandle].contains(&held), "{held}");
+    });
+    assert_eq!(code(backend.download_resident(&y[0])), ErrorCode::BadHandle, "its bytes are undefined now");
+}
+
+#[test]
+fn a_timeout_beyond_the_clock_is_none() {
+    let config = DispatchConfig { timeout: Some(Duration::MAX), ..DispatchConfig::default() };
+    let inputs = [words(&[2]), words(&[4]), words(&[0])];
+    assert_eq!(ReferenceBackend::new().dispatch(&scale(), &inputs, &config).unwrap(), [words(&[8])]);
+}
+
+#[test]
 fn async_dispatches_can_be_awaited_timed_out_and_cancelled() {
     let backend = ReferenceBackend::new();
     let config = DispatchConfig::default();

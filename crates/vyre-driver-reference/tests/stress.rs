@@ -5,14 +5,26 @@
 
 #![allow(clippy::print_stdout)] // The counts are the result.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use vyre_driver::{BackendError, DispatchConfig, ErrorCode, VyreBackend};
+use vyre_driver::{
+    BackendError, DispatchConfig, ErrorCode, HandleFault, PendingDispatch, Resource, VyreBackend,
+};
 use vyre_driver_reference::ReferenceBackend;
 use vyre_foundation::ir::Program;
 use vyre_foundation::text;
 
 const LANES: u32 = 256;
+
+fn stress_time() -> Duration {
+    let seconds = std::env::var("VYRE_STRESS_SECONDS").ok().and_then(|text| text.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(2))
+}
+
+fn parse(source: &str) -> Program {
+    text::parse(source).unwrap_or_else(|findings| panic!("{findings:?}")).program
+}
 
 fn program() -> Program {
     let source = "program @square workgroup(64, 1, 1) {
@@ -23,7 +35,7 @@ fn program() -> Program {
           %s = mul.u32 %v, %v
           store.u32 @y[%i], %s
         }";
-    text::parse(source).unwrap_or_else(|findings| panic!("{findings:?}")).program
+    parse(source)
 }
 
 fn input(seed: u32) -> Vec<u8> {
@@ -60,7 +72,6 @@ fn round(backend: &ReferenceBackend, program: &Program, seed: u32) -> Result<(),
 
 #[test]
 fn threads_share_a_backend_that_is_lost_and_recovered() {
-    let seconds = std::env::var("VYRE_STRESS_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(2);
     let backend = ReferenceBackend::new();
     let program = program();
     let (done, good, failed) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
@@ -86,7 +97,7 @@ fn threads_share_a_backend_that_is_lost_and_recovered() {
                 }
             });
         }
-        while start.elapsed() < Duration::from_secs(seconds) {
+        while start.elapsed() < stress_time() {
             std::thread::sleep(Duration::from_millis(20));
             backend.lose_device();
             assert!(backend.device_lost());
@@ -99,4 +110,178 @@ fn threads_share_a_backend_that_is_lost_and_recovered() {
     println!("{good} rounds right, {failed} ended by a lost device, in {:?}", start.elapsed());
     assert!(good > 0 && failed > 0, "{good} good, {failed} failed");
     round(&backend, &program, 1).expect("works after the last recovery");
+}
+
+/// Runs for minutes unless it is stopped.
+fn endless() -> Program {
+    parse(
+        "program @endless workgroup(1, 1, 1) {
+          buffer @y : read_write u32[1] binding 0 output
+          var $a : u32 = 1
+          for %i in 0..4294967295 {
+            %a = get.u32 $a
+            %b = mul.u32 %a, 3
+            set.u32 $a, %b
+          }
+          %r = get.u32 $a
+          store.u32 @y[0], %r
+        }",
+    )
+}
+
+/// What each of those who wait on a device that is lost got.
+fn lose_while_all_wait(
+    backend: &ReferenceBackend,
+    program: &Program,
+) -> Vec<(&'static str, Option<BackendError>)> {
+    let config = DispatchConfig::default();
+    let held = backend.allocate_resident(4).unwrap();
+    let resources = [held.clone()];
+    let resident = || backend.dispatch_resident_timed(program, &resources, &config);
+    let mut ended = Vec::new();
+    std::thread::scope(|scope| {
+        let pending = backend.dispatch_async(program, &[], &config).unwrap();
+        let polled = backend.dispatch_async(program, &[], &config).unwrap();
+        let holder = scope.spawn(|| resident().err());
+        // Those who come before the holder has the buffer try again.
+        std::thread::sleep(Duration::from_millis(5));
+        let waiting = [
+            ("dispatch", scope.spawn(|| backend.dispatch(program, &[], &config).err())),
+            ("await", scope.spawn(|| pending.await_result().err())),
+            ("poll", scope.spawn(|| poll(polled).err())),
+            ("resident dispatch behind another", scope.spawn(|| resident().err())),
+            ("download", scope.spawn(|| until_error(|| backend.download_resident(&held).map(drop)))),
+            ("upload", scope.spawn(|| until_error(|| backend.upload_resident_at(&held, 0, &[1; 4])))),
+        ];
+        // Again and again, for those that the scheduler lets start only after a recovery.
+        while !(holder.is_finished() && waiting.iter().all(|(_, thread)| thread.is_finished())) {
+            std::thread::sleep(Duration::from_millis(5));
+            backend.lose_device();
+            backend.try_recover().unwrap();
+        }
+        ended.push(("resident dispatch", holder.join().unwrap()));
+        ended.extend(waiting.map(|(what, thread)| (what, thread.join().unwrap())));
+    });
+    ended
+}
+
+fn until_error(mut call: impl FnMut() -> Result<(), BackendError>) -> Option<BackendError> {
+    loop {
+        if let Err(error) = call() {
+            return Some(error);
+        }
+    }
+}
+
+fn poll(pending: Box<dyn PendingDispatch>) -> Result<Vec<Vec<u8>>, BackendError> {
+    while !pending.is_ready() {
+        std::thread::yield_now();
+    }
+    pending.await_result()
+}
+
+#[test]
+fn those_who_wait_learn_of_the_loss_even_if_recovery_follows_at_once() {
+    let backend = ReferenceBackend::new();
+    let (endless, program) = (endless(), program());
+    let (start, mut rounds) = (Instant::now(), 0);
+    while rounds == 0 || start.elapsed() < stress_time() {
+        for (what, error) in lose_while_all_wait(&backend, &endless) {
+            let error = error.unwrap_or_else(|| panic!("{what} saw nothing of the loss"));
+            // A thread that the scheduler kept from starting until the recovery sees its handle gone instead.
+            let gone = matches!(error, BackendError::BadHandle { cause: HandleFault::Lost, .. });
+            assert!(error.code() == ErrorCode::DeviceLost || gone, "{what}: {error}");
+        }
+        round(&backend, &program, rounds).expect("works after recovery");
+        rounds += 1;
+    }
+    println!("{rounds} losses under seven waiters each, in {:?}", start.elapsed());
+}
+
+/// One of the things that threads do to handles they share; whether it freed the handle.
+fn touch(
+    backend: &ReferenceBackend,
+    bump: &Program,
+    handle: &Resource,
+    choice: u32,
+) -> Result<bool, BackendError> {
+    let words = LANES as usize;
+    match choice % 4 {
+        0 => backend.upload_resident(handle, &choice.to_le_bytes().repeat(words))?,
+        1 => {
+            backend.dispatch_resident_timed(
+                bump,
+                std::slice::from_ref(handle),
+                &DispatchConfig::default(),
+            )?;
+        }
+        2 => {
+            let bytes = backend.download_resident(handle)?;
+            assert_eq!(bytes, bytes[..4].repeat(words), "uploads and dispatches are all or nothing");
+        }
+        _ => {
+            backend.free_resident(handle.clone())?;
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+#[test]
+fn threads_race_to_free_what_others_use() {
+    let bump = parse(
+        "program @bump workgroup(64, 1, 1) {
+          buffer @y : read_write u32[] binding 0 output
+          %i = global_id x
+          %v = load.u32 @y[%i]
+          %w = add.u32 %v, 1
+          store.u32 @y[%i], %w
+        }",
+    );
+    let backend = ReferenceBackend::new();
+    let allocate = || backend.allocate_resident(LANES as usize * 4).unwrap();
+    let pool = Mutex::new((0..6).map(|_| allocate()).collect::<Vec<_>>());
+    let [allocated, freed, faults] = [6, 0, 0].map(AtomicU64::new);
+    let start = Instant::now();
+    std::thread::scope(|scope| {
+        for thread in 0..8u32 {
+            let (backend, bump, pool, allocate) = (&backend, &bump, &pool, &allocate);
+            let (allocated, freed, faults) = (&allocated, &freed, &faults);
+            scope.spawn(move || {
+                let mut random = thread + 1;
+                while start.elapsed() < stress_time() {
+                    random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                    let at = (random >> 8) as usize % 6;
+                    let handle = pool.lock().unwrap()[at].clone();
+                    match touch(backend, bump, &handle, random >> 16) {
+                        Ok(false) => {}
+                        Ok(true) => {
+                            freed.fetch_add(1, Ordering::Relaxed);
+                            allocated.fetch_add(1, Ordering::Relaxed);
+                            pool.lock().unwrap()[at] = allocate();
+                        }
+                        Err(BackendError::BadHandle {
+                            cause: HandleFault::Freed | HandleFault::InUse,
+                            ..
+                        }) => {
+                            faults.fetch_add(1, Ordering::Relaxed);
+                        }
+                        Err(error) => panic!("{error}"),
+                    }
+                }
+            });
+        }
+    });
+    for handle in pool.into_inner().unwrap() {
+        backend.free_resident(handle).unwrap();
+        freed.fetch_add(1, Ordering::Relaxed);
+    }
+    let (allocated, freed, faults) = (allocated.into_inner(), freed.into_inner(), faults.into_inner());
+    println!(
+        "{allocated} allocated, {freed} freed, {faults} handles found freed or in use, in {:?}",
+        start.elapsed()
+    );
+    assert_eq!(allocated, freed, "each allocation is freed by one thread and no more");
+    assert!(backend.backend_metric_snapshot().contains(&("resident_allocations", 0)));
+    assert!(faults > 0, "the threads got in each other's way");
 }

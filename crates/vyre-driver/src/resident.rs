@@ -70,6 +70,15 @@ impl<M> Pinned<M> {
         self.entry.invalidated.store(false, Ordering::Release);
     }
 
+    /// Checks that no failed dispatch left its bytes undefined. Ask again once the bytes are locked: a dispatch that held
+    /// them until then may have failed.
+    pub fn check_defined(&self) -> Result<(), BackendError> {
+        if self.entry.invalidated.load(Ordering::Acquire) {
+            return Err(BackendError::BadHandle { handle: self.handle, cause: HandleFault::Invalidated });
+        }
+        Ok(())
+    }
+
     /// Checks that a range lies inside.
     pub fn check_range(&self, byte_offset: usize, byte_len: usize) -> Result<(), BackendError> {
         if byte_offset.checked_add(byte_len).is_some_and(|end| end <= self.byte_len()) {
@@ -136,9 +145,7 @@ impl<M> ResidentTable<M> {
     /// The memory behind `resource`, for dispatches and downloads: its bytes must be defined.
     pub fn pin_defined(&self, resource: &Resource) -> Result<Pinned<M>, BackendError> {
         let pinned = self.pin(resource)?;
-        if pinned.entry.invalidated.load(Ordering::Acquire) {
-            return Err(BackendError::BadHandle { handle: pinned.handle, cause: HandleFault::Invalidated });
-        }
+        pinned.check_defined()?;
         Ok(pinned)
     }
 

@@ -245,7 +245,7 @@ fn pipelines_give_the_bytes_of_dispatch_until_recovery_invalidates_them() {
     assert_eq!(compiled.dispatch_batch(&batch, &config()).unwrap(), expected);
     assert_eq!(
         compiled.dispatch(&[&b], &config()).unwrap(),
-        backend.dispatch(&program, &[b.clone()], &config()).unwrap()
+        backend.dispatch(&program, std::slice::from_ref(&b), &config()).unwrap()
     );
     assert_eq!(again.program(), &program);
 
@@ -284,7 +284,10 @@ fn resident_memory_knows_its_lengths_ranges_and_owners() {
     drop(pinned);
     backend.free_resident(x.clone()).unwrap();
     let program = bump("freed");
-    assert_eq!(fault(backend.dispatch_resident_timed(&program, &[x.clone()], &config())), HandleFault::Freed);
+    assert_eq!(
+        fault(backend.dispatch_resident_timed(&program, std::slice::from_ref(&x), &config())),
+        HandleFault::Freed
+    );
     assert_eq!(metric(&backend, "launches"), 0);
     backend.try_recover().unwrap();
     assert_eq!(fault(backend.download_resident(&y)), HandleFault::Lost);
@@ -321,7 +324,7 @@ fn after_shutdown_nothing_runs() {
     backend.shutdown().unwrap();
     let after = [
         backend.dispatch(&program, &[words(&[1])], &config()).map(drop),
-        backend.dispatch_resident_timed(&program, &[y.clone()], &config()).map(drop),
+        backend.dispatch_resident_timed(&program, std::slice::from_ref(&y), &config()).map(drop),
         backend.upload_resident(&y, &[0; 4]),
         backend.allocate_resident(4).map(drop),
         backend.compile_native(&program, &config()).map(drop),
