@@ -38,7 +38,7 @@ impl VyreBackend for Test {
     fn dispatch(&self, _: &Program, _: &[Vec<u8>], _: &DispatchConfig) -> Result<Vec<Vec<u8>>, BackendError> {
         if self.0.id == "small" {
             // What a dispatch runs into is the caller's to see: nobody else is tried.
-            return Err(BackendError::Trap { code: 3, place: "here".to_owned() });
+            return Err(BackendError::OutOfMemory { what: "a tile".to_owned(), requested_bytes: 1 });
         }
         Ok(vec![self.0.id.as_bytes().to_vec()])
     }
@@ -252,7 +252,7 @@ fn errors_of_the_launch_itself_are_not_masked() {
     // And one that the taken backend runs into is no reason to try the next.
     let one = DispatchConfig { grid_override: Some([1, 1, 1]), ..DispatchConfig::default() };
     let ran = dispatch(Choice::Auto, &program("", 1), &[&[0; 8]], &one);
-    assert_eq!(ran.err().map(|error| error.code()), Some(ErrorCode::Trap));
+    assert_eq!(ran.err().map(|error| error.code()), Some(ErrorCode::OutOfMemory));
 }
 
 #[test]
