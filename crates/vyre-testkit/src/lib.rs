@@ -4,7 +4,7 @@
 //! - [`any`] makes programs that need not be valid, for round trips of the text and wire forms.
 //! - [`compare`] runs generated programs on the reference and compares bytes.
 //! - [`dense`] makes small valid programs that are all control flow, locals and memory.
-//! - [`source`] is where all draw their choices from, with a shrinker for what fails.
+//! - [`source`] is where all draw their choices from.
 //! - [`property`] runs a property over many seeds.
 //! - [`repo`] finds the files of the repository, and [`ops_page`] writes one of them.
 //! - [`optimiser`] checks that passes keep results.

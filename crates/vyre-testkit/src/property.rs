@@ -1,11 +1,13 @@
-//! Runs a property over many seeds, and shrinks what breaks it.
+//! Runs a property over many generated cases with `proptest`, which shrinks what breaks it.
 //!
-//! `VYRE_CASES` sets how many seeds a property gets and `VYRE_SEED` the first one, so the long run of all of them is
-//! `VYRE_CASES=1000000 cargo test --release -p vyre-testkit --test properties`, and one failure is seen again with
-//! `VYRE_SEED=41 VYRE_CASES=1`.
+//! A case is drawn from bytes, so shrinking the bytes shrinks the case, whatever it is. `VYRE_CASES` sets how many cases
+//! a property gets and `VYRE_SEED` where they start, so the long run of all of them is
+//! `VYRE_CASES=1000000 cargo test --release -p vyre-testkit --test properties`.
 
-use crate::source::{Bytes, Recorded, Seeded, Source, shrink};
-use std::fmt::Display;
+use crate::source::{Bytes, Source};
+use proptest::collection::vec;
+use proptest::num::u8::ANY;
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -17,52 +19,41 @@ pub fn cases(default: u64) -> Range<u64> {
 }
 
 /// How often a failing case is tried again, smaller.
-const SHRINK_TRIES: usize = 2000;
+const SHRINK_TRIES: u32 = 4000;
+/// The most bytes a case is drawn from: more than all but the largest generated programs ask for.
+const BYTES_MAX: usize = 4096;
 
-/// Checks that what `make` draws has the property, for `default` seeds or as the environment says.
+/// Checks that what `make` draws has the property, for `default` cases or as the environment says.
 ///
 /// # Panics
-/// If some case breaks the property or panics: with its seed, and the smallest case found that fails as well, shown
-/// by `show`.
+/// If some case breaks the property or panics: with the smallest case found that fails as well, shown by `show`.
 pub fn check<T>(
     default: u64,
     make: impl Fn(&mut dyn Source) -> T,
     holds: impl Fn(&T) -> Result<(), String>,
     show: impl Fn(&T) -> String,
 ) {
-    let holds = |case: &T| match catch_unwind(AssertUnwindSafe(|| holds(case))) {
-        Ok(result) => result,
-        Err(panic) => Err(panic_text(panic.as_ref())),
+    let Range { start, end } = cases(default);
+    let config = Config {
+        cases: u32::try_from(end - start).unwrap_or(u32::MAX),
+        max_shrink_iters: SHRINK_TRIES,
+        failure_persistence: None,
+        ..Config::default()
     };
-    for seed in cases(default) {
-        let mut source = Recorded::new(Seeded::new(seed));
-        let case = make(&mut source);
-        let Err(first) = holds(&case) else { continue };
-        let fails = |bytes: &[u8]| holds(&make(&mut Bytes::new(bytes))).is_err();
-        let bytes = shrink(&source.into_drawn(), SHRINK_TRIES, fails);
-        let least = make(&mut Bytes::new(&bytes));
-        // Cut off at the end of the recording a case can differ from the seed's and hold.
-        let (least, message) = match holds(&least) {
-            Err(message) => (least, message),
-            Ok(()) => (case, first),
-        };
-        panic!("{}", Failure { seed, message, shown: show(&least) });
-    }
-}
-
-struct Failure {
-    seed: u64,
-    message: String,
-    shown: String,
-}
-
-impl Display for Failure {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Failure { seed, message, shown } = self;
-        write!(
-            f,
-            "seed {seed}, shrunk: {message}\n{shown}\nFix: VYRE_SEED={seed} VYRE_CASES=1 shows it again"
-        )
+    let mut seed = [0; 32];
+    seed[..8].copy_from_slice(&start.to_le_bytes());
+    let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &seed));
+    let drawn = |bytes: &[u8]| make(&mut Bytes::new(bytes));
+    let result = runner.run(&vec(ANY, 0..=BYTES_MAX), |bytes| {
+        let judged = catch_unwind(AssertUnwindSafe(|| holds(&drawn(&bytes))));
+        judged.unwrap_or_else(|panic| Err(panic_text(panic.as_ref()))).map_err(TestCaseError::fail)
+    });
+    match result {
+        Ok(()) => {}
+        Err(TestError::Fail(reason, bytes)) => {
+            panic!("the least case found that breaks it: {}\n{}", reason.message(), show(&drawn(&bytes)))
+        }
+        Err(TestError::Abort(reason)) => panic!("{}", reason.message()),
     }
 }
 
@@ -89,6 +80,6 @@ mod tests {
         let run = || check(1000, make, holds, |case| format!("{case:?}"));
         let panic = catch_unwind(run).expect_err("some list has a nine");
         let text = panic_text(panic.as_ref());
-        assert!(text.contains("shrunk: nine\n[9]"), "{text}");
+        assert!(text.contains("breaks it: nine\n[9]"), "{text}");
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Every choice is drawn from a stream of bytes. A seeded stream never ends; a slice of bytes does, and then gives
 //! zeros. Generators put the plainest choice at zero and stop adding lines once a source is spent, so a fuzzer's
-//! shorter or smaller input is a smaller program, and [`shrink`] works on any generator alike.
+//! shorter or smaller input is a smaller program, and shrinking bytes works on any generator alike.
 
 /// A stream of bytes to draw choices from.
 pub trait Source {
@@ -81,37 +81,6 @@ impl Source for Bytes<'_> {
     }
 }
 
-/// A source that keeps what was drawn, so that a seeded run can be replayed and shrunk as bytes.
-#[derive(Clone, Debug)]
-pub struct Recorded<S> {
-    source: S,
-    drawn: Vec<u8>,
-}
-
-impl<S: Source> Recorded<S> {
-    /// Records what is drawn from `source`.
-    pub const fn new(source: S) -> Recorded<S> {
-        Recorded { source, drawn: Vec::new() }
-    }
-
-    /// The bytes drawn so far.
-    pub fn into_drawn(self) -> Vec<u8> {
-        self.drawn
-    }
-}
-
-impl<S: Source> Source for Recorded<S> {
-    fn byte(&mut self) -> u8 {
-        let byte = self.source.byte();
-        self.drawn.push(byte);
-        byte
-    }
-
-    fn is_spent(&self) -> bool {
-        self.source.is_spent()
-    }
-}
-
 /// Choices over a source.
 pub struct Draw<'a> {
     source: &'a mut dyn Source,
@@ -171,74 +140,5 @@ impl<'a> Draw<'a> {
             at -= weight;
         }
         None
-    }
-}
-
-/// The shortest and smallest bytes found, starting from `bytes`, for which `fails` still holds.
-///
-/// Cuts out ever smaller runs, then lowers single bytes, until nothing helps or `tries` are used up.
-pub fn shrink(bytes: &[u8], tries: usize, fails: impl Fn(&[u8]) -> bool) -> Vec<u8> {
-    let mut best = bytes.to_vec();
-    let mut tries_left = tries;
-    let mut attempt = |best: &mut Vec<u8>, candidate: Vec<u8>| {
-        if tries_left == 0 || candidate == *best {
-            return false;
-        }
-        tries_left -= 1;
-        let smaller = fails(&candidate);
-        if smaller {
-            *best = candidate;
-        }
-        smaller
-    };
-    loop {
-        let before = best.clone();
-        let mut run = best.len().next_power_of_two();
-        while run > 0 {
-            let mut at = 0;
-            while at < best.len() {
-                let mut candidate = best.clone();
-                candidate.drain(at..(at + run).min(best.len()));
-                if !attempt(&mut best, candidate) {
-                    at += run;
-                }
-            }
-            run /= 2;
-        }
-        for at in 0..best.len() {
-            for lower in [0, best[at] / 2, best[at].saturating_sub(1)] {
-                let mut candidate = best.clone();
-                candidate[at] = lower;
-                if attempt(&mut best, candidate) {
-                    break;
-                }
-            }
-        }
-        if best == before {
-            return best;
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_recorded_run_replays() {
-        let mut recorded = Recorded::new(Seeded::new(7));
-        let first: Vec<u32> = (0..50).map(|_| Draw::new(&mut recorded).below(1000)).collect();
-        let bytes = recorded.into_drawn();
-        let mut replay = Bytes::new(&bytes);
-        let second: Vec<u32> = (0..50).map(|_| Draw::new(&mut replay).below(1000)).collect();
-        assert_eq!(first, second);
-        assert!(replay.is_spent());
-    }
-
-    #[test]
-    fn shrinking_keeps_what_fails() {
-        let bytes: Vec<u8> = (0..200).collect();
-        let least = shrink(&bytes, 10_000, |bytes| bytes.iter().filter(|byte| **byte >= 100).count() >= 2);
-        assert_eq!(least, [100, 100]);
     }
 }
