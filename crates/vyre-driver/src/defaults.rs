@@ -224,7 +224,7 @@ fn sum_ns(sum: Option<u64>, step: Option<u64>, what: &str) -> Result<Option<u64>
     }
 }
 
-fn check_range_count(ranges: usize, outputs: usize) -> Result<(), BackendError> {
+pub(crate) fn check_range_count(ranges: usize, outputs: usize) -> Result<(), BackendError> {
     if ranges == outputs {
         return Ok(());
     }

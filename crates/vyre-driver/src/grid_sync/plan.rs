@@ -19,9 +19,10 @@
 
 use super::emit::Emitter;
 use rustc_hash::{FxHashMap, FxHashSet};
+use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::{
-    Block, BufferId, BufferKind, DataType, Local, MemoryOrdering, Node, Operand, Program, ProgramError,
-    ProgramParts, Value, value_types,
+    Block, BufferId, BufferKind, DataType, FunctionId, Local, MemoryOrdering, Node, Operand, Program,
+    ProgramError, ProgramParts, Value, value_types, walk,
 };
 use vyre_foundation::validate::uniformity::{BodyUniformity, Level, analyse};
 
@@ -69,6 +70,8 @@ pub(super) struct Plan {
     pub(super) layout: Layout,
     /// The binding of the uniform copy; the state's is the next one.
     pub(super) first_binding: u32,
+    /// For each segment, its traps' sites and where they stand in the original.
+    pub(super) traps: Vec<Vec<(u32, Place)>>,
 }
 
 /// What the state buffer holds.
@@ -123,8 +126,40 @@ fn leaves_loop(block: &Block) -> bool {
     })
 }
 
-/// Splits a valid program without calls.
-pub(super) fn split(parts: &ProgramParts) -> Result<Plan, ProgramError> {
+/// Where the traps of a program stand, in the order they have once functions are inlined.
+pub(super) fn trap_places(parts: &ProgramParts) -> Vec<Place> {
+    fn go(parts: &ProgramParts, function: Option<FunctionId>, out: &mut Vec<Place>) {
+        let body = function.map_or(&parts.body, |function| &parts.functions[function.index()].body);
+        walk(&body.block, |site, _, node| {
+            if let Node::Trap { .. } = node {
+                out.push(Place::Line { function, site });
+            } else if let Node::Call { function, .. } = node {
+                go(parts, Some(*function), out);
+            }
+        });
+    }
+    let mut out = Vec::new();
+    go(parts, None, &mut out);
+    out
+}
+
+/// The segments' traps with their original places: splitting keeps their order.
+fn place_traps(segments: &[Program], places: &[Place]) -> Vec<Vec<(u32, Place)>> {
+    let mut places = places.iter();
+    let of = |segment: &Program| {
+        let mut traps = Vec::new();
+        walk(&segment.parts().body.block, |site, _, node| {
+            if matches!(node, Node::Trap { .. }) {
+                traps.extend(places.next().map(|place| (site, *place)));
+            }
+        });
+        traps
+    };
+    segments.iter().map(of).collect()
+}
+
+/// Splits a valid program without calls, whose traps stand in the original at `traps`.
+pub(super) fn split(parts: &ProgramParts, traps: &[Place]) -> Result<Plan, ProgramError> {
     let mut splitter = Splitter::new(parts);
     let mut block = parts.body.block.as_slice();
     if let Some(Node::IndirectDispatch { .. }) = block.first() {
@@ -135,7 +170,8 @@ pub(super) fn split(parts: &ProgramParts) -> Result<Plan, ProgramError> {
     splitter.assign_words();
     let mut segments = Vec::new();
     let steps = splitter.emit(&outline, &mut segments)?;
-    Ok(Plan { segments, steps, layout: splitter.layout, first_binding: splitter.first_binding })
+    let traps = place_traps(&segments, traps);
+    Ok(Plan { segments, steps, layout: splitter.layout, first_binding: splitter.first_binding, traps })
 }
 
 /// The program's lines, sorted into what segments run and what the host follows.

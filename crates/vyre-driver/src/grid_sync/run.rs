@@ -1,16 +1,17 @@
 //! Runs a split program: the host follows the plan, and the parts run as dispatches.
 
-use super::plan::{Layout, Plan, Scalar, Step, split};
+use super::plan::{Layout, Plan, Scalar, Step, split, trap_places};
 use crate::admission::{Admission, admit, admit_resident, check};
 use crate::backend::VyreBackend;
 use crate::config::DispatchConfig;
-use crate::defaults::elapsed_ns;
+use crate::defaults::{check_range_count, elapsed_ns};
 use crate::error::BackendError;
 use crate::observability::fill_output_slots;
 use crate::pipeline::{PipelineCache, PipelineKey};
 use crate::types::{OutputBuffers, ResidentReadRange, Resource, TimedDispatchResult, unsupported};
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
+use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::Program;
 use vyre_foundation::{launch, opt};
 
@@ -100,10 +101,14 @@ pub fn dispatch_resident_grid_sync_fixpoint_into(
     read_ranges: &[ResidentReadRange<'_>],
     outputs: &mut [&mut Vec<u8>],
 ) -> Result<u32, BackendError> {
+    check_range_count(read_ranges.len(), outputs.len())?;
     let byte_lens: Result<Vec<_>, _> =
         resources.iter().map(|resource| backend.resident_byte_len(resource)).collect();
     let admission = admit_resident(backend, program, &byte_lens?, config, |at, offset| {
-        let bytes = backend.download_resident_range(&resources[at], offset as usize * 4, 12)?;
+        // Elements out of bounds read 0.
+        let byte_len = backend.resident_byte_len(&resources[at])?;
+        let start = (offset as usize).saturating_mul(4).min(byte_len);
+        let bytes = backend.download_resident_range(&resources[at], start, (byte_len - start).min(12))?;
         Ok(launch::indirect_grid(0, &bytes))
     })?;
     let plan = plan_for(&admission)?;
@@ -200,7 +205,8 @@ fn plan_for(admission: &Admission) -> Result<Arc<Plan>, BackendError> {
         let mut parts = program.parts().clone();
         let inline = opt::Pass::from_name("inline").expect("the optimiser inlines");
         (inline.run)(&mut parts);
-        split(&parts).map_err(|error| BackendError::InvalidProgram { fix: error.to_string() })
+        split(&parts, &trap_places(program.parts()))
+            .map_err(|error| BackendError::InvalidProgram { fix: error.to_string() })
     })
 }
 
@@ -342,6 +348,18 @@ enum Bound {
 }
 
 impl Launcher<'_> {
+    /// An error of a part as one of the whole program.
+    fn whole(&self, segment: usize, error: BackendError) -> BackendError {
+        match error {
+            BackendError::Trap { code, place: Place::Line { function: None, site }, lane } => {
+                let found = self.plan.traps[segment].iter().find(|(at, _)| *at == site);
+                let place = found.map_or(Place::Line { function: None, site }, |(_, original)| *original);
+                BackendError::Trap { code, place, lane }
+            }
+            error => self.pace.whole(error),
+        }
+    }
+
     /// What the segment's bound buffers are, by ascending binding, and whether each is written.
     fn bound_of(&self, segment: usize) -> Vec<(Bound, bool)> {
         let parts = self.plan.segments[segment].parts();
@@ -386,8 +404,9 @@ impl Parts for HostParts<'_> {
             })
             .collect();
         let program = &plan.segments[segment];
+        let whole = |segment, error| self.launcher.whole(segment, error);
         let results =
-            backend.dispatch_borrowed(program, &inputs, &config).map_err(|error| pace.whole(error))?;
+            backend.dispatch_borrowed(program, &inputs, &config).map_err(|error| whole(segment, error))?;
         let written = inputs.iter().zip(&bound).filter(|(_, (_, written))| *written);
         let sizes: Vec<usize> = written.map(|(input, _)| input.len()).collect();
         check_results(*backend, &results, &sizes)?;
@@ -459,7 +478,7 @@ impl Parts for ResidentParts<'_> {
         let config = pace.next(admission.grid)?;
         backend
             .dispatch_resident_timed(&plan.segments[segment], &resources, &config)
-            .map_err(|error| pace.whole(error))?;
+            .map_err(|error| self.launcher.whole(segment, error))?;
         if self.uniform_bytes > 0 {
             let words = backend.download_resident_range(self.state, 0, self.uniform_bytes)?;
             backend.upload_resident_at(self.uniform, 0, &words)?;
