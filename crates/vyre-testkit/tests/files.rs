@@ -12,9 +12,8 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use vyre::filetest;
-use vyre_foundation::diagnostic::Place;
-use vyre_foundation::ir::{Program, walk};
-use vyre_foundation::opt::{Pass, optimise, optimise_with, range};
+use vyre_foundation::ir::Program;
+use vyre_foundation::opt::{Pass, optimise, optimise_with};
 use vyre_foundation::text;
 use vyre_foundation::validate::{ValidProgram, validate};
 use vyre_testkit::repo;
@@ -110,7 +109,10 @@ fn pass_result(path: &Path) -> Result<(), String> {
     let names = line.ok_or("no `//@ opt PASS...`. Fix: name the passes to run, `all` or `bounds`")?.trim();
     let before = valid(path)?;
     let after = match names {
-        "bounds" => return repo::expect(&path.with_extension("expected"), &bounds(&before)),
+        "bounds" => {
+            let marked = filetest::after_passes(&before, &["bounds"])?;
+            return repo::expect(&path.with_extension("expected"), &marked);
+        }
         "all" => optimise(&before),
         _ => optimise_with(&before, &passes(names)?, &mut |_, _| {}).map_err(|broken| broken.to_string())?,
     };
@@ -122,18 +124,4 @@ fn pass_result(path: &Path) -> Result<(), String> {
 fn passes(names: &str) -> Result<Vec<Pass>, String> {
     let pass = |name: &str| Pass::from_name(name).copied().ok_or(format!("no pass is named `{name}`"));
     names.split_whitespace().map(pass).collect()
-}
-
-/// The printed program with a mark at every access that is proven in bounds.
-fn bounds(program: &ValidProgram) -> String {
-    let facts = range::analyse(program);
-    let (printed, map) = text::print_with_map(program.program());
-    let mut lines: Vec<String> = printed.lines().map(str::to_owned).collect();
-    walk(&program.parts().body.block, |site, _, _| {
-        if facts.in_bounds(None, site) {
-            let span = map.span(Place::Line { function: None, site }).expect("every line has a place");
-            lines[span.line as usize - 1].push_str("  // in bounds");
-        }
-    });
-    lines.join("\n") + "\n"
 }

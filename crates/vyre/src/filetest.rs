@@ -1,18 +1,19 @@
 //! Runs a program file as the test it is.
 //!
-//! Each `//@ run` directive runs on the reference under every schedule of [`SCHEDULES`], once with the checks on, and once
-//! more when optimised: the outputs must be the expected bytes each time and no lanes may race. `//~ error[CODE]` expectations must be the
-//! findings of parser and validator, all of them and on their lines. A file without either must be a valid program.
+//! Each `//@ run` directive runs on the reference under every schedule of [`SCHEDULES`], once with the checks on, and
+//! once more when optimised: the outputs must be the expected bytes each time and no lanes may race. `//~ error[CODE]`
+//! expectations must be the findings of parser and validator, all of them and on their lines. `//@ opt` compares what
+//! passes make of the program with the `.expected` file beside it. A file without any of these must be a valid program.
 //! Not here: finding files and printing results. The command and the test kit do that.
 
 use crate::host::{Error, ErrorKind, Kernel, Output, word};
 use crate::show::Source;
-use crate::spec::{Directives, Expect, ExpectedError, Run, Spec, directives};
+use crate::spec::{Directives, Expect, ExpectedError, Opt, Run, Spec, directives};
 use std::path::Path;
 use std::time::Duration;
-use vyre_foundation::diagnostic::Diagnostic;
-use vyre_foundation::ir::{Buffer, Literal};
-use vyre_foundation::opt::{SCHEDULE, optimise_with};
+use vyre_foundation::diagnostic::{Diagnostic, Place};
+use vyre_foundation::ir::{Buffer, Literal, walk};
+use vyre_foundation::opt::{Pass, SCHEDULE, optimise_with, range};
 use vyre_foundation::text::{self, SourceMap};
 use vyre_foundation::validate::{ValidProgram, validate};
 use vyre_reference::{FindingKind, Schedule};
@@ -28,7 +29,7 @@ pub const TIMEOUT: Duration = Duration::from_secs(60);
 pub struct Case {
     /// The line it stands on.
     pub line: u32,
-    /// What is tested: `run`, `errors` or `check`.
+    /// What is tested: `run`, `opt`, `errors` or `check`; `directive` if that cannot be read.
     pub what: &'static str,
     /// How it went.
     pub result: CaseResult,
@@ -76,10 +77,12 @@ pub fn test(name: &str, source: &str, folder: &Path) -> Vec<Case> {
     }
     match file.program() {
         Err(message) => vec![Case::new(1, "check", Err(message))],
-        Ok(_) if found.runs.is_empty() => vec![Case::new(1, "check", Ok(()))],
+        Ok(_) if found.runs.is_empty() && found.opts.is_empty() => vec![Case::new(1, "check", Ok(()))],
         Ok((program, map)) => {
             let kernel = Kernel::from_valid(program);
-            found.runs.iter().map(|run| Case::new(run.line, "run", file.run(&kernel, &map, run))).collect()
+            let opts = found.opts.iter().map(|opt| Case::new(opt.line, "opt", file.opt(&kernel, opt)));
+            let runs = found.runs.iter().map(|run| Case::new(run.line, "run", file.run(&kernel, &map, run)));
+            opts.chain(runs).collect()
         }
     }
 }
@@ -158,6 +161,26 @@ impl File<'_> {
         self.judge(kernel, source, run, result).map_err(|message| format!("when optimised: {message}"))
     }
 
+    /// Whether passes make of the program what the `.expected` file says.
+    fn opt(&self, kernel: &Kernel, opt: &Opt) -> Result<(), String> {
+        let words: Vec<&str> = opt.passes.iter().map(String::as_str).collect();
+        let actual = after_passes(kernel.program(), &words)?;
+        let stem = Path::new(self.name).with_extension("expected");
+        let path = self.folder.join(stem.file_name().unwrap_or_default());
+        let expected = std::fs::read_to_string(&path).map_err(|error| {
+            format!("cannot read {}: {error}\n  Fix: put what is expected there", path.display())
+        })?;
+        match expected.lines().zip(actual.lines()).position(|(expected, actual)| expected != actual) {
+            None if expected.lines().count() == actual.lines().count() => Ok(()),
+            at => {
+                let at = at.unwrap_or(expected.lines().count().min(actual.lines().count()));
+                let line = |text: &str| text.lines().nth(at).unwrap_or("the end").trim().to_owned();
+                let (expected, actual) = (line(&expected), line(&actual));
+                Err(format!("line {} of the result is `{actual}`, and `{expected}` is expected", at + 1))
+            }
+        }
+    }
+
     fn judge(
         &self,
         kernel: &Kernel,
@@ -198,6 +221,36 @@ impl File<'_> {
             Some(difference) => Err(difference),
         }
     }
+}
+
+/// The program in text after the passes that a `//@ opt` directive names, in order; `all` stands for the optimiser's own
+/// list. `bounds` changes nothing and marks the lines of the main body that are proved to stay in bounds.
+pub fn after_passes(program: &ValidProgram, words: &[&str]) -> Result<String, String> {
+    let passes: Vec<Pass> = match words {
+        ["bounds"] => return Ok(marked(program)),
+        ["all"] => SCHEDULE.to_vec(),
+        names => names
+            .iter()
+            .map(|name| Pass::from_name(name).copied().ok_or_else(|| format!("there is no pass `{name}`")))
+            .collect::<Result<_, _>>()?,
+    };
+    let after = optimise_with(program, &passes, &mut |_, _| {}).map_err(|broken| broken.to_string())?;
+    Ok(text::print(after.program()))
+}
+
+/// The printed program with a mark at every line that is proved to stay in bounds.
+fn marked(program: &ValidProgram) -> String {
+    let facts = range::analyse(program);
+    let (printed, map) = text::print_with_map(program.program());
+    let mut lines: Vec<String> = printed.lines().map(str::to_owned).collect();
+    walk(&program.parts().body.block, |site, _, _| {
+        if facts.in_bounds(None, site)
+            && let Some(span) = map.span(Place::Line { function: None, site })
+        {
+            lines[span.line as usize - 1].push_str("  // in bounds");
+        }
+    });
+    lines.join("\n") + "\n"
 }
 
 /// The run that a directive describes.

@@ -27,7 +27,8 @@ pub(crate) fn run(args: &Files, report: &Report) -> Result<u8, Failure> {
             Err(failure) => {
                 // A file that cannot be read is worse than one that is wrong.
                 exit = exit.max(failure.exit());
-                vec![Case { line: 1, what: "read", result: CaseResult::Failed(plain(&failure)) }]
+                let what = if failure.exit() == FINDINGS { "check" } else { "read" };
+                vec![Case { line: 1, what, result: CaseResult::Failed(plain(&failure)) }]
             }
         };
         for case in tested {

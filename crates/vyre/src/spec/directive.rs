@@ -6,11 +6,13 @@
 //! //@ run NAME=SPEC... => race
 //! //@ run NAME=SPEC...
 //! //@+ ... continues the directive on the line above
+//! //@ opt PASS...     (or `all`, or `bounds`)
 //!
 //!   store.f32 @y[%i], %u   //~ error[V014]
 //!   //~^ error[V020] error[V021]      (each `^` points one line up)
 //! ```
-//! A `run` without `=>` only has to succeed. `size` gives the elements of a buffer that has no input; it starts at zero.
+//! A `run` without `=>` only has to succeed. `size` gives the elements of a buffer that has no input; it starts at zero. `opt` compares
+//! what passes make of the program with the file of the same name that ends with `.expected`.
 
 use super::scan::{Scanner, grid, number, shorten};
 use super::{Spec, SpecError};
@@ -21,7 +23,8 @@ pub const RULE: Rule = Rule {
     code: "D001",
     title: "a directive cannot be read",
     text: "A line that starts with `//@` is a directive: `//@ run NAME=SPEC... [size NAME=COUNT]... [grid=(X,Y,Z)] => \
-        NAME=SPEC...`, where `trap CODE` or `race` may stand behind the arrow, and `//@+` continues the line above. \
+        NAME=SPEC...`, where `trap CODE` or `race` may stand behind the arrow, and `//@+` continues the line above. `//@ opt PASS...` \
+        compares what passes make of the program with the `.expected` file beside it. \
         `//~ error[CODE]` names a finding that its line must have; each `^` behind the `~` points one line up.",
     wrong: "//@ run y=1\nprogram @one workgroup(1, 1, 1) {\n  buffer @y : read_write u32[] binding 0 output\n}\n",
     right: "//@ run y=[1]\nprogram @one workgroup(1, 1, 1) {\n  buffer @y : read_write u32[] binding 0 output\n}\n",
@@ -64,11 +67,22 @@ pub struct ExpectedError {
     pub code: String,
 }
 
+/// A `//@ opt` directive: what passes make of the program is in the `.expected` file beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opt {
+    /// The line it stands on.
+    pub line: u32,
+    /// The passes to run, or the one word `all` or `bounds`.
+    pub passes: Vec<String>,
+}
+
 /// All directives of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Directives {
     /// The `//@ run` directives in order.
     pub runs: Vec<Run>,
+    /// The `//@ opt` directives in order.
+    pub opts: Vec<Opt>,
     /// The `//~ error[...]` expectations in order.
     pub errors: Vec<ExpectedError>,
 }
@@ -128,6 +142,19 @@ impl Pending {
 fn flush(pending: &mut Option<Pending>, found: &mut Directives, wrong: &mut Vec<Diagnostic>) {
     let Some(Pending { line, column, text }) = pending.take() else { return };
     let mut scanner = Scanner::new(&text);
+    if scanner.eat_word("opt") {
+        let passes: Vec<String> = scanner.rest().split_whitespace().map(str::to_owned).collect();
+        match passes.is_empty() {
+            false => found.opts.push(Opt { line, passes }),
+            true => wrong.push(diagnostic(
+                line,
+                column + scanner.at as u32,
+                1,
+                SpecError::new("`//@ opt` names no pass", "name the passes to run, or `all`"),
+            )),
+        }
+        return;
+    }
     match run(&mut scanner, line) {
         Ok(run) => found.runs.push(run),
         Err(error) => wrong.push(diagnostic(line, column + scanner.at as u32, 1, error)),
@@ -143,7 +170,7 @@ fn run(scanner: &mut Scanner<'_>, line: u32) -> Result<Run, SpecError> {
     if !scanner.eat_word("run") {
         return Err(SpecError::new(
             format!("`//@ {}` is not a directive", scanner.shown()),
-            "write `//@ run NAME=SPEC... => NAME=SPEC...`",
+            "write `//@ run NAME=SPEC... => NAME=SPEC...` or `//@ opt PASS...`",
         ));
     }
     let mut run = Run { line, inputs: Vec::new(), sizes: Vec::new(), grid: None, expect: Expect::Success };
@@ -235,7 +262,7 @@ mod tests {
     fn directives_are_read_in_full() {
         let source = "//@ run a=[2.0] x=rand(seed=1, count=3) size y=3 grid=(1, 2,3) => y=[1, 2] z=hex\"00\"\n\
             program @p workgroup(1, 1, 1) {\n  //@ run grid=[1]\n  //@+ => trap 7\n  bad //~ error[V001] error[V002]\n\
-            //~^^ error[P003]\n}\n//@ run => race\n";
+            //~^^ error[P003]\n}\n//@ run => race\n//@ opt fold dce\n";
         let found = directives(source).unwrap();
         let first = &found.runs[0];
         assert_eq!(first.inputs[0], ("a".into(), Spec::List(vec!["2.0".into()])));
@@ -248,6 +275,7 @@ mod tests {
         assert_eq!(found.runs[1].line, 3);
         assert_eq!(found.runs[1].expect, Expect::Trap(7));
         assert_eq!(found.runs[2].expect, Expect::Race);
+        assert_eq!(found.opts, [Opt { line: 9, passes: vec!["fold".into(), "dce".into()] }]);
         let errors: Vec<_> = found.errors.iter().map(|error| (error.line, error.code.as_str())).collect();
         assert_eq!(errors, [(5, "V001"), (5, "V002"), (4, "P003")]);
     }
@@ -295,6 +323,7 @@ mod tests {
     fn wrong_directives_point_at_the_place() {
         let cases = [
             ("//@ rnu x=[1]", 5, "not a directive"),
+            ("//@ opt  ", 10, "names no pass"),
             ("//@ run x", 9, "NAME=SPEC"),
             ("//@ run x=[1] => ", 18, "nothing stands behind"),
             ("//@ run x=5 => y=[1]", 11, "not an input"),

@@ -27,7 +27,7 @@
 mod directive;
 mod scan;
 
-pub use directive::{Directives, Expect, ExpectedError, RULE, Run, directives};
+pub use directive::{Directives, Expect, ExpectedError, Opt, RULE, Run, directives};
 
 use scan::Scanner;
 use std::path::{Path, PathBuf};
