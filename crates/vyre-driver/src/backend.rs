@@ -2,7 +2,7 @@
 //!
 //! Two methods are required; every other one has a default that claims nothing, so a backend overrides only what it
 //! does better, and a method added later breaks no one. The defaults that do more than say "no" are one call each into
-//! [`defaults`](crate::defaults), where they can be read and tested on their own.
+//! `defaults.rs`, where they can be read and tested on their own.
 //!
 //! Not here: admission (validity, limits, bindings, grid). Routing and our own drivers call
 //! [`admit`](crate::admission::admit) first; the trait's defaults never do.

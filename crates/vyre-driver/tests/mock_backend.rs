@@ -329,3 +329,25 @@ fn derived_queries_follow_what_a_backend_overrides() {
     assert!(profile.has_subgroup_shuffle && profile.supports_subgroup_ops);
     assert_eq!(profile.subgroup_size, 32);
 }
+
+#[test]
+fn a_split_program_stops_at_a_backend_that_returns_other_buffers_than_it_was_given() {
+    let _turn = turn();
+    let source = "program @stages workgroup(1, 1, 1) {
+      buffer @x : read       u32[] binding 0
+      buffer @y : read_write u32[] binding 1 output
+      %v = load.u32 @x[0]
+      store.u32 @y[0], %v
+      grid_barrier
+      store.u32 @y[0], 2
+    }";
+    let program =
+        vyre_foundation::text::parse(source).unwrap_or_else(|findings| panic!("{findings:?}")).program;
+    let mock = MockBackend::default();
+    let config = DispatchConfig { output_sizes: vec![4], ..DispatchConfig::default() };
+    // The mock returns all its inputs, also those that are no outputs.
+    let error = vyre_driver::grid_sync::dispatch(&mock, &program, &[&[1, 2, 3, 4]], &config).unwrap_err();
+    assert_eq!(error.code(), ErrorCode::Other);
+    assert!(error.to_string().contains("backend `mock` returned outputs of"), "{error}");
+    assert_eq!(mock.dispatches.load(Ordering::Relaxed), 1, "the second part never ran");
+}
