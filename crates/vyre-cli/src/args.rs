@@ -107,8 +107,9 @@ SPEC is one of:
   @file.bin                    the raw little-endian bytes of a file
   rand(seed=7, count=4096)     random elements, the same everywhere
 
-Without --in, the inputs are those of the file's first `//@ run` directive, if it
-has one; its expected outputs are then compared.
+What the command line does not give is taken from the file's first `//@ run`
+directive, if it has one. Without --in, --size and --grid the outputs are compared
+with those it expects.
 
 Examples:
   vyre run examples/saxpy.vyre

@@ -25,9 +25,15 @@ pub fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => {
             // Help asked for is an answer; anything else is a mistake in the command line.
-            let exit = if error.use_stderr() { report::USAGE } else { report::OK };
+            if !error.use_stderr() {
+                let _ = error.print();
+                return ExitCode::from(report::OK);
+            }
+            if std::env::args_os().any(|arg| arg == "--json") {
+                return ExitCode::from(report::Report::new(true).failure(&usage(&error)));
+            }
             let _ = error.print();
-            return ExitCode::from(exit);
+            return ExitCode::from(report::USAGE);
         }
     };
     let report = report::Report::new(args.json);
@@ -36,4 +42,14 @@ pub fn main() -> ExitCode {
         Err(failure) => report.failure(&failure),
     };
     ExitCode::from(exit)
+}
+
+/// A mistake in the command line as a failure, for JSON.
+fn usage(error: &clap::Error) -> report::Failure {
+    let text = error.render().to_string();
+    let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    match first.split_once("Fix: ") {
+        Some((message, fix)) => report::Failure::usage(message.trim_end_matches(['.', ' ']), fix),
+        None => report::Failure::usage(first, "see `vyre --help` and `vyre COMMAND --help`"),
+    }
 }

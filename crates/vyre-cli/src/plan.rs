@@ -12,10 +12,11 @@ use vyre::text::SourceMap;
 
 /// What a run starts with, from the command line or from the file's first directive.
 pub(crate) struct Plan {
-    inputs: Vec<(String, Spec)>,
+    /// By buffer name: what it starts with, and where a file that the SPEC names is looked for.
+    inputs: Vec<(String, Spec, PathBuf)>,
     sizes: Vec<(String, u64)>,
     grid: Option<[u32; 3]>,
-    /// Where files in SPECs are found.
+    /// Where files in the directive's SPECs are found.
     folder: PathBuf,
     /// What the directive expects, unless the command line changes the run.
     pub(crate) expect: Option<Expect>,
@@ -26,7 +27,7 @@ impl Plan {
         let mut inputs = Vec::new();
         for input in &args.inputs {
             let (name, spec) = pair("--in", "x=[1, 2, 3]", input)?;
-            inputs.push((name, Spec::parse(spec)?));
+            inputs.push((name, Spec::parse(spec)?, PathBuf::new()));
         }
         let mut sizes = Vec::new();
         for size in &args.sizes {
@@ -40,7 +41,7 @@ impl Plan {
             sizes.push((name, count));
         }
         let mut plan = Plan { inputs, sizes, grid: args.grid, folder: PathBuf::new(), expect: None };
-        if args.inputs.is_empty() && !loaded.is_wire {
+        if !loaded.is_wire {
             plan.take_directive(loaded)?;
         }
         Ok(plan)
@@ -56,14 +57,17 @@ impl Plan {
                 .collect(),
         })?;
         let Some(run) = found.runs.into_iter().next() else { return Ok(()) };
-        let asked: Vec<String> = self.sizes.iter().map(|(name, _)| name.clone()).collect();
-        if asked.is_empty() && self.grid.is_none() {
-            self.expect = Some(run.expect);
+        let given = self.inputs.iter().map(|(name, ..)| name).chain(self.sizes.iter().map(|(name, _)| name));
+        let given: Vec<String> = given.cloned().collect();
+        if given.is_empty() {
+            // Other sizes want another grid, which is derived unless the command line has one.
+            self.expect = self.grid.is_none().then_some(run.expect);
+            self.grid = self.grid.or(run.grid);
         }
         self.folder = loaded.folder.clone();
-        self.inputs = run.inputs.into_iter().filter(|(name, _)| !asked.contains(name)).collect();
-        self.sizes.extend(run.sizes.into_iter().filter(|(name, _)| !asked.contains(name)));
-        self.grid = self.grid.or(run.grid);
+        let inputs = run.inputs.into_iter().filter(|(name, _)| !given.contains(name));
+        self.inputs.extend(inputs.map(|(name, spec)| (name, spec, loaded.folder.clone())));
+        self.sizes.extend(run.sizes.into_iter().filter(|(name, _)| !given.contains(name)));
         Ok(())
     }
 
@@ -72,7 +76,7 @@ impl Plan {
         let parts = kernel.program().parts();
         for buffer in bound_buffers(parts).into_iter().map(|id| parts.buffer(id)) {
             let name = &*buffer.name;
-            let given = self.inputs.iter().any(|(given, _)| given == name)
+            let given = self.inputs.iter().any(|(given, ..)| given == name)
                 || self.sizes.iter().any(|(given, _)| given == name);
             if given || buffer.len.is_some() && buffer.is_writable() {
                 continue;
@@ -98,10 +102,10 @@ impl Plan {
     pub(crate) fn launch<'k>(&self, args: &LaunchArgs, kernel: &'k Kernel) -> Result<Launch<'k>, Failure> {
         let parts = kernel.program().parts();
         let mut launch = kernel.launch();
-        for (name, spec) in &self.inputs {
+        for (name, spec, folder) in &self.inputs {
             // A name that no buffer has is reported by the launch.
             let bytes = match parts.buffers.iter().find(|buffer| *buffer.name == **name) {
-                Some(buffer) => spec.bytes_for(buffer, &self.folder)?,
+                Some(buffer) => spec.bytes_for(buffer, folder)?,
                 None => Vec::new(),
             };
             launch = launch.bytes(name, bytes);

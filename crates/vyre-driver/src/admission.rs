@@ -56,6 +56,8 @@ pub struct CheckedProgram {
     pub workgroup_bytes: u64,
     /// Whether it has a grid barrier or collective.
     pub has_grid_sync: bool,
+    /// Whether no grid can be derived for it.
+    pub needs_grid: bool,
     /// Its lines.
     pub lines: usize,
 }
@@ -83,6 +85,7 @@ impl CheckedProgram {
             ops,
             workgroup_bytes,
             has_grid_sync: has_grid_sync(parts),
+            needs_grid: launch::needs_grid(parts),
             lines,
             valid,
         }
@@ -370,6 +373,7 @@ fn finish(
             });
         }
         (None, Some(grid)) => grid,
+        (None, None) if program.needs_grid => return Err(launch::grid_missing(parts).into()),
         (None, None) => launch::default_grid(parts, &lens),
     };
     launch::check_grid(parts, grid)?;

@@ -5,7 +5,7 @@
 //! derives what the caller leaves out, so that all backends launch the same grid over the same elements.
 //! Not here: the limits of a device. A driver adds its own.
 
-use crate::ir::{Buffer, BufferId, Node, ProgramParts};
+use crate::ir::{Axis, Buffer, BufferId, BufferKind, BuiltinOp, Node, ProgramParts, walk};
 
 /// The most lanes of a grid, and the most elements of a buffer.
 pub const LANES_MAX: u64 = u32::MAX as u64;
@@ -57,10 +57,17 @@ pub fn element_count(buffer: &Buffer, bytes: u64) -> Result<u32, LaunchError> {
     }
     let count = bytes / size;
     match buffer.len {
-        Some(len) if u64::from(len) != count => Err(LaunchError::new(
-            format!("`@{name}` is declared {ty}[{len}] and bound with {count} elements"),
-            format!("bind exactly {len} elements, or declare it `{ty}[]`"),
-        )),
+        Some(len) if u64::from(len) != count => {
+            let declared = match buffer.kind {
+                // A uniform buffer has a length.
+                BufferKind::Uniform { .. } => format!("{ty}[{count}]"),
+                _ => format!("{ty}[]"),
+            };
+            Err(LaunchError::new(
+                format!("`@{name}` is declared {ty}[{len}] and bound with {}", elements(count)),
+                format!("bind exactly {}, or declare it `{declared}`", elements(u64::from(len))),
+            ))
+        }
         _ => u32::try_from(count).map_err(|_| {
             LaunchError::new(
                 format!("`@{name}` is bound with {count} elements, and indices reach {LANES_MAX}"),
@@ -68,6 +75,37 @@ pub fn element_count(buffer: &Buffer, bytes: u64) -> Result<u32, LaunchError> {
             )
         }),
     }
+}
+
+fn elements(count: u64) -> String {
+    format!("{count} element{}", if count == 1 { "" } else { "s" })
+}
+
+/// Whether a program asks where it is along y or z. Then a grid along x alone would leave most of its work undone, so
+/// none is derived, and the caller must give one.
+pub fn needs_grid(parts: &ProgramParts) -> bool {
+    let mut needs = false;
+    for body in parts.functions.iter().map(|function| &function.body).chain([&parts.body]) {
+        walk(&body.block, |_, _, node| {
+            needs |= matches!(
+                node,
+                Node::Builtin {
+                    op: BuiltinOp::GlobalId | BuiltinOp::WorkgroupId | BuiltinOp::NumWorkgroups,
+                    axis: Some(Axis::Y | Axis::Z),
+                    ..
+                }
+            );
+        });
+    }
+    needs
+}
+
+/// The refusal of a launch that needs a grid and has none.
+pub fn grid_missing(parts: &ProgramParts) -> LaunchError {
+    LaunchError::new(
+        format!("no grid is given, and `@{}` asks for its place along y or z", parts.name),
+        "give the workgroups along x, y and z (`--grid X,Y,Z`, `grid=(X,Y,Z)` in a directive)",
+    )
 }
 
 /// The grid where the caller gives none: enough workgroups along x for one lane to each element of the output with the
@@ -138,6 +176,7 @@ pub fn admit<B: AsRef<[u8]>>(
             at.map_or([0; 3], |at| indirect_grid(offset, buffers[at].as_ref()))
         }
         (None, Some(grid)) => grid,
+        (None, None) if needs_grid(parts) => return Err(grid_missing(parts)),
         (None, None) => default_grid(parts, &lens),
     };
     check_grid(parts, grid)?;
@@ -161,7 +200,7 @@ pub fn check_grid(parts: &ProgramParts, grid: [u32; 3]) -> Result<(), LaunchErro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::{BufferKind, DataType};
+    use crate::ir::{DataType, Value};
 
     fn buffer(name: &str, kind: BufferKind, ty: DataType, len: Option<u32>) -> Buffer {
         Buffer { name: name.into(), kind, ty, len }
@@ -208,6 +247,15 @@ mod tests {
         assert_eq!(admit_sizes(&parts, None, [16, 8 * 65, 2]).unwrap().grid, [2, 1, 1]);
         parts.buffers.truncate(0);
         assert_eq!(default_grid(&parts, &[]), [1, 1, 1]);
+    }
+
+    #[test]
+    fn a_program_in_two_dimensions_needs_a_grid() {
+        let mut parts = parts();
+        let op = BuiltinOp::GlobalId;
+        parts.body.block.push(Node::Builtin { result: Value(0), op, axis: Some(Axis::Y) });
+        assert!(admit_sizes(&parts, None, [16, 24, 2]).unwrap_err().contains("--grid"));
+        assert_eq!(admit_sizes(&parts, Some([1, 2, 1]), [16, 24, 2]).unwrap().grid, [1, 2, 1]);
     }
 
     #[test]

@@ -51,7 +51,7 @@ pub enum ErrorKind {
 }
 
 /// Why a kernel has no result, with what to do about it.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}\n  Fix: {fix}")]
 pub struct Error {
     /// What kind of thing it is.
@@ -60,6 +60,13 @@ pub struct Error {
     pub message: String,
     /// What to do about it.
     pub fix: String,
+}
+
+/// As it is displayed: `main` shows errors so, and a reader wants the message and its fix.
+impl std::fmt::Debug for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{self}")
+    }
 }
 
 impl Error {

@@ -63,7 +63,7 @@ pub fn trap(error: &Error) -> Option<Diagnostic> {
             let (by, fix) = match lane {
                 Some([x, y, z]) => (
                     format!(", by lane ({x}, {y}, {z})"),
-                    format!("see what led there with `vyre run --trace-lane {x},{y},{z}`"),
+                    format!("add `--trace-lane {x},{y},{z}` to the command to see what led there"),
                 ),
                 None => (
                     String::new(),
