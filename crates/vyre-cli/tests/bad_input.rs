@@ -174,7 +174,7 @@ fn missing_short_and_malformed_inputs() {
         (USAGE, &[], &["@x", "no input"]),
         (USAGE, &["--size", "y=4"], &["@x", "no input"]),
         (USAGE, &["--in", "x=[0.0; 4]"], &["@y", "--size y="]),
-        (USAGE, &["--in", "x=[1.0]", "--size", "y=4"], &["@x", "f32[4]", "1 elements"]),
+        (USAGE, &["--in", "x=[1.0]", "--size", "y=4"], &["@x", "f32[4]", "1 element"]),
         (USAGE, &["--in", "x=[0.0; 5]", "--size", "y=4"], &["@x", "5 elements"]),
         (USAGE, &["--in", "x=@three.bin", "--size", "y=4"], &["@x", "3 bytes"]),
         (FILES, &["--in", "x=@absent.bin", "--size", "y=4"], &["absent.bin"]),
