@@ -22,6 +22,7 @@ use crate::edge;
 use crate::source::{Bytes, Draw, Seeded, Source};
 use body::{Builder, Frame};
 use vyre_foundation::ir::{DataType, Program, ProgramParts};
+use vyre_foundation::launch;
 
 /// What generated programs may contain.
 #[derive(Clone, Debug)]
@@ -218,9 +219,11 @@ impl<'a> Builder<'a> {
         }
         bound.sort_by_key(|(binding, _)| *binding);
         let program = Program::new(self.parts).expect("the generator keeps the limits and its references");
+        let parts = program.parts();
+        let explicit = grid.explicit || launch::needs_grid(parts) && launch::indirect(parts).is_none();
         Case {
+            grid: explicit.then_some(grid.counts),
             program,
-            grid: grid.explicit.then_some(grid.counts),
             buffers: bound.into_iter().map(|(_, bytes)| bytes).collect(),
         }
     }
