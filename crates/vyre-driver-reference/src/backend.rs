@@ -132,6 +132,10 @@ impl VyreBackend for ReferenceBackend {
         self.device.resident.pin(resource).map(|pinned| pinned.byte_len())
     }
 
+    fn invalidate_resident(&self, resource: &Resource) -> Result<(), BackendError> {
+        self.device.resident.pin(resource).map(|pinned| pinned.invalidate())
+    }
+
     fn dispatch_resident_timed(
         &self,
         program: &Program,

@@ -314,6 +314,43 @@ fn an_indirect_grid_reads_zero_out_of_bounds_whichever_way_it_runs() {
 }
 
 #[test]
+fn a_part_that_fails_leaves_nothing_written_defined() {
+    // The first part writes `@early`, and the second one traps without touching it.
+    let program = parse(
+        "program @late workgroup(1, 1, 1) {
+          buffer @early : read_write u32[1] binding 0 output
+          buffer @other : read_write u32[1] binding 1 output
+          store.u32 @early[0], 1
+          grid_barrier
+          store.u32 @other[0], 2
+          trap 5
+        }",
+    );
+    let backend = ReferenceBackend::new();
+    let resources = [4, 4].map(|bytes| backend.allocate_resident(bytes).unwrap());
+    let run = || {
+        dispatch_resident_grid_sync_fixpoint_into(
+            &backend,
+            &program,
+            &resources,
+            &DispatchConfig::default(),
+            Fixpoint::ONCE,
+            &[],
+            &mut [],
+        )
+    };
+    assert!(matches!(run().unwrap_err(), BackendError::Trap { code: 5, .. }));
+    for resource in &resources {
+        assert_eq!(backend.download_resident(resource).unwrap_err().code(), ErrorCode::BadHandle);
+        backend.upload_resident(resource, &[0; 4]).unwrap();
+    }
+    assert!(
+        matches!(run().unwrap_err(), BackendError::Trap { code: 5, .. }),
+        "an upload makes them usable again"
+    );
+}
+
+#[test]
 fn a_fixpoint_ends_with_the_first_pass_that_changes_nothing() {
     // Each pass moves the maximum one element further; the flag says whether anything moved.
     let program = parse(

@@ -209,6 +209,13 @@ pub trait VyreBackend: private::Sealed + Send + Sync {
         self.download_resident(resource).map(|bytes| bytes.len())
     }
 
+    /// Says that an allocation's bytes are undefined until a full upload: the parts of a split program wrote it, and a
+    /// later part failed. The default does nothing; a backend with a table refuses the handle meanwhile.
+    fn invalidate_resident(&self, resource: &Resource) -> Result<(), BackendError> {
+        let _ = resource;
+        Ok(())
+    }
+
     /// Runs a program on resources, one a bound buffer in binding order. What it writes stays on the device.
     fn dispatch_resident_timed(
         &self,

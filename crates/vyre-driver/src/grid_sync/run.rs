@@ -136,7 +136,7 @@ pub fn dispatch_resident_grid_sync_fixpoint_into(
             backend.upload_resident(&state.resource, &zeroed(sizes.state, "a cleared state")?)?;
         }
         if !admission.grid.contains(&0) {
-            run_steps(&plan.steps, &mut parts)?;
+            run_steps(&plan.steps, &mut parts).inspect_err(|_| invalidate(backend, &admission, resources))?;
         }
         passes += 1;
         if let Some((resource, offset)) = flag
@@ -151,6 +151,17 @@ pub fn dispatch_resident_grid_sync_fixpoint_into(
     state.free()?;
     uniform.free()?;
     Ok(passes)
+}
+
+/// A program that failed leaves nothing it could write defined, whichever of its parts wrote it.
+fn invalidate(backend: &dyn VyreBackend, admission: &Admission, resources: &[Resource]) {
+    let parts = admission.program.parts();
+    for (plan, resource) in admission.bindings.iter().zip(resources) {
+        if parts.buffer(plan.buffer).is_writable() {
+            // The run's own error is on its way out; a second one could only hide it.
+            let _ = backend.invalidate_resident(resource);
+        }
+    }
 }
 
 fn resource_at(resources: &[Resource], at: usize) -> Result<&Resource, BackendError> {
