@@ -62,7 +62,7 @@ pub(crate) enum Command {
     Test(Files),
     /// Optimise a program and print it
     #[command(
-        after_help = "Examples:\n  vyre opt kernel.vyre\n  vyre opt kernel.vyre --passes fold,dce\n  vyre opt kernel.vyre --dump-passes steps\n  vyre opt kernel.vyre --ranges"
+        after_help = "Examples:\n  vyre opt kernel.vyre\n  vyre opt kernel.vyre --passes fold,dce\n  vyre opt kernel.vyre --dump-passes steps\n  vyre opt kernel.vyre --ranges\n  vyre opt kernel.vyre --ranges --passes none"
     )]
     Opt(Opt),
     /// Convert between text and wire form
@@ -148,6 +148,9 @@ pub(crate) struct Run {
     /// Write an output's raw bytes to a file
     #[arg(long = "out", value_name = "NAME=FILE")]
     pub(crate) outputs: Vec<String>,
+    /// How many values of each output to show: a number or `all`
+    #[arg(long, value_name = "COUNT", value_parser = parse_show)]
+    pub(crate) show: Option<usize>,
     /// Look for data races, out-of-bounds accesses and reads of unwritten workgroup memory
     #[arg(long)]
     pub(crate) check_races: bool,
@@ -179,13 +182,13 @@ pub(crate) struct Opt {
     /// The program: text or wire form, or `-` for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// Run these passes in this order, instead of all
+    /// Run these passes in this order, instead of all; `none` runs none
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub(crate) passes: Option<Vec<String>>,
     /// Write the program between any two passes to this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) dump_passes: Option<PathBuf>,
-    /// Show which accesses are proved in bounds, instead of the program
+    /// Mark each access of elements in the printed program: proven in bounds, or checked when it runs
     #[arg(long)]
     pub(crate) ranges: bool,
 }
@@ -226,6 +229,13 @@ fn parse_counts(text: &str) -> Result<[u32; 3], String> {
     let counts: Result<Vec<u32>, _> = inside.split(',').map(|count| count.trim().parse()).collect();
     let counts = counts.ok().and_then(|counts| <[u32; 3]>::try_from(counts).ok());
     counts.ok_or_else(|| "expected three numbers up to 4294967295. Fix: write them like `16,1,1`".into())
+}
+
+fn parse_show(text: &str) -> Result<usize, String> {
+    match text {
+        "all" => Ok(usize::MAX),
+        _ => text.parse().map_err(|_| "not a count. Fix: write a number, or `all`".into()),
+    }
 }
 
 fn parse_schedule(text: &str) -> Result<Schedule, String> {

@@ -109,6 +109,8 @@ fn run_shows_the_result() {
             &["run", "saxpy.vyre"],
             &["run", "saxpy.vyre", "--json"],
             &["run", "saxpy.vyre", "--timing", "--backend", "reference"],
+            &["run", "saxpy.vyre", "--in", "x=[1.0; 12]", "--size", "y=12", "--show", "10"],
+            &["run", "saxpy.vyre", "--show", "all"],
             &["run", "saxpy.vyre", "--trace-lane", "1,0,0"],
             &["run", "saxpy.vyre", "--trace-lane", "99,0,0"],
             &["run", "saxpy.vyre", "--trace-lane", "3,0,0", "--json"],
@@ -290,6 +292,7 @@ fn wrong_inputs_are_refused_with_a_fix() {
         &["--grid", "1,2"],
         &["--timeout", "5"],
         &["--schedule", "sideways"],
+        &["--show", "some"],
         &["--out", "x=x.bin"],
         &["--out", "y=missing/y.bin"],
     ];
@@ -371,9 +374,16 @@ fn fmt_keeps_comments_and_says_what_it_would_change() {
 fn opt_prints_dumps_and_proves() {
     let folder = folder("opt");
     let dump: &[&str] = &["opt", "saxpy.vyre", "--passes", "cse,dce", "--dump-passes", "steps"];
-    let commands: &[&[&str]] =
-        &[dump, &["opt", "saxpy.vyre", "--ranges"], &["opt", "saxpy.vyre", "--passes", "fold,magic"]];
+    let commands: &[&[&str]] = &[
+        dump,
+        &["opt", "saxpy.vyre", "--ranges"],
+        &["opt", "reduce.vyre", "--ranges", "--passes", "none"],
+        &["opt", "saxpy.vyre", "--passes", "", "--json"],
+        &["opt", "saxpy.vyre", "--passes", "fold,magic"],
+    ];
     transcript("opt", &folder, commands);
+    let marked = execute(&folder, &["opt", "saxpy.vyre", "--ranges"], b"").stdout;
+    assert_eq!(execute(&folder, &["check", "-"], &marked).status.code(), Some(0), "marks are comments");
     let mut steps: Vec<String> = std::fs::read_dir(folder.join("steps"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())

@@ -145,8 +145,8 @@ impl fmt::Display for Party {
 }
 
 impl Finding {
-    /// What happened, without who did it.
-    fn headline(&self) -> String {
+    /// What happened, without who did it and where.
+    pub fn headline(&self) -> String {
         let element = match &self.target {
             Target::Buffer { name, .. } => format!("`@{name}[{}]`", self.index),
             Target::PrivateArray => format!("element {} of a private array", self.index),

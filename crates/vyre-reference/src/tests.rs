@@ -253,34 +253,35 @@ fn a_trace_shows_lines_values_and_flow() {
   store.f32 @y[%i], %u
 }";
     let lines = std::cell::RefCell::new(format!("{}\n", crate::TraceEvent::HEADER));
-    let sink = |event: &crate::TraceEvent| *lines.borrow_mut() += &format!("{event}\n");
+    let map = vyre_foundation::text::parse(source).unwrap().map;
+    let sink = |event: &crate::TraceEvent| *lines.borrow_mut() += &format!("{}\n", event.row(&map));
     let options =
         Options { trace: Some(crate::Trace { lane: [1, 0, 0], sink: &sink }), ..Options::default() };
     let launch = Launch { grid: None, buffers: vec![bytes(&[0x3f80_0000, 0x4000_0000]), bytes(&[0, 0])] };
     run(&program(source), launch, &options).unwrap();
     expect_test::expect![[r#"
-        step    line                                          gives                   because
-             1  %i = global_id x                              %i = 1
-             2  var $sum : f32 = 0.0
-             3  for %k in 0..2 {                              %k = 0                  trip 1
-             4    %at  = add.u32 %i, %k                       %at = 1                 %i = 1, %k = 0
-             5    %x   = load.f32 @x[%at]                     %x = 2.0                %at = 1; reads @x[1] of 2
-             6    %odd = eq.u32 %k, 1                         %odd = false            %k = 0
-             7    if %odd {                                                           %odd = false; goes past this block
-             8      %t = call @twice(%x)                                              %x = 2.0
-             9        %d = add.f32 %v, %v                     %d = 4.0                %v = 2.0
-            10        return %d                                                       %d = 4.0
-            11      set.f32 $sum, %t                                                  %t = 4.0
-            12  for %k in 0..2 {                              %k = 1                  trip 2
-            13    %at  = add.u32 %i, %k                       %at = 2                 %i = 1, %k = 1
-            14    %x   = load.f32 @x[%at]                     %x = 0.0                %at = 2; reads @x[2], OUT OF BOUNDS of 2
-            15    %odd = eq.u32 %k, 1                         %odd = true             %k = 1
-            16    if %odd {                                                           %odd = true; takes this block
-            17      set.f32 $sum, %x                                                  %x = 0.0
-            18  for %k in 0..2 {                                                      ends after 2 trips
-            19  %s = get.f32 $sum                             %s = 0.0
-            20  store.f32 @w[%i], %s                                                  %i = 1, %s = 0.0; writes @w[1] of 2
-            21  %u = uniform_load.f32 @w[1]                   %u = 0.0                waits for the other lanes
-            22  store.f32 @y[%i], %u                                                  %i = 1, %u = 0.0; writes @y[1] of 2
+          step   line  runs                                      gives                           because
+             1      9  %i = global_id x                          %i = 1
+             2     10  var $sum : f32 = 0.0
+             3     11  for %k in 0..2 {                          %k = 0                          trip 1
+             4     12    %at  = add.u32 %i, %k                   %at = 1                         %i = 1, %k = 0
+             5     13    %x   = load.f32 @x[%at]                 %x = 2.0                        %at = 1; reads @x[1] of 2
+             6     14    %odd = eq.u32 %k, 1                     %odd = false                    %k = 0
+             7     15    if %odd {                                                               %odd = false; goes past this block
+             8     18      %t = call @twice(%x)                                                  %x = 2.0
+             9      6        %d = add.f32 %v, %v                 %d = 4.0                        %v = 2.0
+            10      7        return %d                                                           %d = 4.0
+            11     19      set.f32 $sum, %t                                                      %t = 4.0
+            12     11  for %k in 0..2 {                          %k = 1                          trip 2
+            13     12    %at  = add.u32 %i, %k                   %at = 2                         %i = 1, %k = 1
+            14     13    %x   = load.f32 @x[%at]                 %x = 0.0                        %at = 2; reads @x[2], OUT OF BOUNDS of 2
+            15     14    %odd = eq.u32 %k, 1                     %odd = true                     %k = 1
+            16     15    if %odd {                                                               %odd = true; takes this block
+            17     16      set.f32 $sum, %x                                                      %x = 0.0
+            18     11  for %k in 0..2 {                                                          ends after 2 trips
+            19     22  %s = get.f32 $sum                         %s = 0.0
+            20     23  store.f32 @w[%i], %s                                                      %i = 1, %s = 0.0; writes @w[1] of 2
+            21     24  %u = uniform_load.f32 @w[1]               %u = 0.0                        waits for the other lanes
+            22     25  store.f32 @y[%i], %u                                                      %i = 1, %u = 0.0; writes @y[1] of 2
     "#]].assert_eq(&lines.borrow());
 }

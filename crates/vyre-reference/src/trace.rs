@@ -1,13 +1,14 @@
 //! Tells what one lane does, line by line: the debugger that GPUs lack.
 //!
 //! While a program is compiled for a trace, every instruction gets a [`Note`] of the values its line reads and gives.
-//! The [`Tracer`] looks at the registers before and after, and hands a [`TraceEvent`] to the caller's sink. Printed,
-//! events are rows of four columns: the count of lines run, the line, what it gives, and what it saw.
+//! The [`Tracer`] looks at the registers before and after, and hands a [`TraceEvent`] to the caller's sink.
+//! [`TraceEvent::row`] has five columns: the count of lines run, the line's number and text, what it gives, and what it saw.
 //!
 //! ```text
-//!      5  if %live {                                                  %live = true: takes this block
-//!      6    %yi = load.f32 @y[%i]                %yi = 10.0           %i = 1; reads @y[1] of 3
-//!      7    store.f32 @y[%j], %yi                                     %j = 9, %yi = 10.0; writes @y[9], OUT OF BOUNDS of 3
+//! step  line  runs                           gives          because
+//!    5    12  if %live {                                    %live = true; takes this block
+//!    6    13    %yi = load.f32 @y[%i]        %yi = 10.0     %i = 1; reads @y[1] of 3
+//!    7    14    store.f32 @y[%j], %yi                       %j = 9, %yi = 10.0; writes @y[9], OUT OF BOUNDS of 3
 //! ```
 
 use crate::Access;
@@ -87,9 +88,25 @@ pub struct TraceEvent {
 }
 
 impl TraceEvent {
-    /// What stands above the columns of printed events.
+    /// What stands above the columns of [`TraceEvent::row`].
     pub const HEADER: &'static str =
-        "step    line                                          gives                   because";
+        "  step   line  runs                                      gives                           because";
+
+    /// The event as a row of text. The line's number is that of the source which `map` belongs to.
+    pub fn row(&self, map: &SourceMap) -> String {
+        let line = map.span(self.location.line).map_or("-".to_owned(), |span| span.line.to_string());
+        let text = format!("{:indent$}{}", "", self.text, indent = 2 * self.depth);
+        let result = self.result.as_ref().map_or(String::new(), NamedValue::to_string);
+        let list =
+            |values: &[NamedValue]| values.iter().map(NamedValue::to_string).collect::<Vec<_>>().join(", ");
+        let seen = [list(&self.reads)].into_iter().filter(|reads| !reads.is_empty());
+        let seen = seen
+            .chain(self.touches.iter().map(Touch::to_string))
+            .chain(self.flow.map(|flow| flow.to_string()));
+        let seen = seen.collect::<Vec<_>>().join("; ");
+        let row = format!("{:>6}  {line:>5}  {text:<40}  {result:<30}  {seen}", self.step);
+        row.trim_end().to_owned()
+    }
 }
 
 impl fmt::Display for NamedValue {
@@ -132,22 +149,6 @@ impl fmt::Display for Flow {
             Flow::LoopEnds(trips) => write!(f, "ends after {trips} trips"),
             Flow::Waits => f.write_str("waits for the other lanes"),
         }
-    }
-}
-
-impl fmt::Display for TraceEvent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = format!("{:indent$}{}", "", self.text, indent = 2 * self.depth);
-        let result = self.result.as_ref().map_or(String::new(), NamedValue::to_string);
-        let list =
-            |values: &[NamedValue]| values.iter().map(NamedValue::to_string).collect::<Vec<_>>().join(", ");
-        let seen = [list(&self.reads)].into_iter().filter(|reads| !reads.is_empty());
-        let seen = seen
-            .chain(self.touches.iter().map(Touch::to_string))
-            .chain(self.flow.map(|flow| flow.to_string()));
-        let seen = seen.collect::<Vec<_>>().join("; ");
-        let row = format!("{:>6}  {text:<44}  {result:<22}  {seen}", self.step);
-        f.write_str(row.trim_end())
     }
 }
 

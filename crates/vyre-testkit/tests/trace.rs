@@ -32,7 +32,8 @@ impl Known {
             let Some(given) = self.values.get(&key(&read.name)) else { continue };
             self.compared += 1;
             if *given != read.value && self.wrong.is_none() {
-                self.wrong = Some(format!("{} was given {given:?}, and line {event} reads it", read.name));
+                self.wrong =
+                    Some(format!("{} was given {given:?}, and line `{}` reads it", read.name, event.text));
             }
         }
         if let Some(result) = &event.result {

@@ -335,6 +335,9 @@ impl<'k> Launch<'k> {
                 format!("use the backend `{REFERENCE}` for that, or leave these out"),
             ));
         }
+        if let Some(trace) = &self.options.trace {
+            self.check_lane(trace.lane, &buffers)?;
+        }
         let started = Instant::now();
         let late = || self.timeout.is_some_and(|timeout| started.elapsed() > timeout);
         let stop = || self.cancel.is_cancelled() || late();
@@ -355,6 +358,30 @@ impl<'k> Launch<'k> {
             lane_instructions: Some(report.lane_instructions),
             timing,
         })
+    }
+
+    /// Refuses to watch a lane that the grid does not have.
+    fn check_lane(&self, lane: [u32; 3], buffers: &[Vec<u8>]) -> Result<(), Error> {
+        let parts = self.kernel.program.parts();
+        let grid = vyre_foundation::launch::admit(parts, self.grid, buffers)
+            .map_err(|error| Error::launch(error.message, error.fix))?
+            .grid;
+        let lanes = [0, 1, 2].map(|axis| u64::from(grid[axis]) * u64::from(parts.workgroup[axis]));
+        if (0..3).all(|axis| u64::from(lane[axis]) < lanes[axis]) {
+            return Ok(());
+        }
+        let [x, y, z] = lane;
+        let [lanes_x, lanes_y, lanes_z] = lanes;
+        let fix = match lanes.contains(&0) {
+            true => "launch at least one workgroup".to_owned(),
+            false => {
+                format!("trace one from (0, 0, 0) to ({}, {}, {})", lanes_x - 1, lanes_y - 1, lanes_z - 1)
+            }
+        };
+        Err(Error::launch(
+            format!("lane ({x}, {y}, {z}) is outside the grid of {lanes_x} x {lanes_y} x {lanes_z} lanes"),
+            fix,
+        ))
     }
 
     /// Runs on a backend through its driver.

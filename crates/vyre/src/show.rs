@@ -87,12 +87,10 @@ pub fn observation(finding: &Finding) -> Diagnostic {
         FindingKind::OutOfBounds { .. } => "bounds",
         FindingKind::UnwrittenRead => "unwritten",
     };
-    let text = finding.to_string();
-    let message = text.split_once("\n  Fix: ").map_or(text.as_str(), |(message, _)| message);
     Diagnostic {
         code,
         place: finding.first.location.line,
-        message: message.to_owned(),
+        message: finding.headline(),
         fix: finding.fix().to_owned(),
     }
 }

@@ -2,13 +2,13 @@
 
 use crate::args::Opt;
 use crate::load;
-use crate::report::{FINDINGS, Failure, OK, Report};
+use crate::report::{Failure, OK, RUN, Report};
 use serde_json::{Value, json};
 use std::path::Path;
 use vyre::Program;
 use vyre::diagnostic::Place;
 use vyre::ir::{FunctionId, Node, ProgramParts, walk};
-use vyre::opt::{PASSES, Pass, SCHEDULE, optimise, optimise_with, range};
+use vyre::opt::{PASSES, Pass, SCHEDULE, optimise_with, range};
 use vyre::text;
 use vyre::validate::ValidProgram;
 
@@ -17,12 +17,8 @@ pub(crate) fn run(args: &Opt, report: &Report) -> Result<u8, Failure> {
     let before = loaded.valid()?;
     let chosen = passes(args.passes.as_deref())?;
     let mut steps = Vec::new();
-    let after = match (&args.passes, &args.dump_passes) {
-        (None, None) => optimise(&before),
-        _ => step_by_step(&before, &chosen, args.dump_passes.as_deref(), &mut steps)?,
-    };
+    let after = step_by_step(&before, &chosen, args.dump_passes.as_deref(), &mut steps)?;
     let accesses = ranges(&after);
-    let proven = accesses.iter().filter(|access| access.proven).count();
     report.json(|| {
         json!({
             "program": text::print(after.program()),
@@ -34,11 +30,7 @@ pub(crate) fn run(args: &Opt, report: &Report) -> Result<u8, Failure> {
         })
     });
     if args.ranges {
-        for access in &accesses {
-            let verdict = if access.proven { "in bounds" } else { "checked" };
-            report.text(&format!("{verdict:<9}  line {:<4}  {}\n", access.line, access.text));
-        }
-        report.text(&format!("{proven} of {} accesses are proved in bounds\n", accesses.len()));
+        report.text(&marked(&text::print(after.program()), &accesses));
     } else {
         report.text(&text::print(after.program()));
     }
@@ -48,12 +40,17 @@ pub(crate) fn run(args: &Opt, report: &Report) -> Result<u8, Failure> {
 /// The passes that a list of names asks for; without one, what the optimiser runs.
 fn passes(names: Option<&[String]>) -> Result<Vec<Pass>, Failure> {
     let Some(names) = names else { return Ok(SCHEDULE.to_vec()) };
+    if let [only] = names
+        && matches!(only.trim(), "" | "none")
+    {
+        return Ok(Vec::new());
+    }
     let find = |name: &String| {
         PASSES.iter().find(|pass| pass.name == name.trim()).copied().ok_or_else(|| {
             let known: Vec<&str> = PASSES.iter().map(|pass| pass.name).collect();
             Failure::usage(
                 format!("there is no pass `{}`", name.escape_debug()),
-                format!("choose from: {}", known.join(", ")),
+                format!("choose from: {}; or `none` alone", known.join(", ")),
             )
         })
     };
@@ -79,7 +76,7 @@ fn step_by_step(
     optimised.map_err(|broken| {
         let text = broken.to_string();
         let (message, fix) = text.split_once(". Fix: ").unwrap_or((&text, "report it with the program"));
-        Failure::Message { exit: FINDINGS, message: message.into(), fix: fix.into() }
+        Failure::Message { exit: RUN, message: message.into(), fix: fix.into() }
     })
 }
 
@@ -125,6 +122,20 @@ impl Access {
         let Access { line, text, proven } = self;
         json!({ "line": line, "text": text, "in_bounds": proven })
     }
+}
+
+/// A printed program with a mark at every line that accesses memory. The marks are comments, so it stays a program.
+fn marked(program: &str, accesses: &[Access]) -> String {
+    let mut lines: Vec<String> = program.lines().map(str::to_owned).collect();
+    let at = |access: &Access| access.line as usize - 1;
+    let width = accesses.iter().map(|access| lines[at(access)].chars().count()).max().unwrap_or(0);
+    for access in accesses {
+        let mark = if access.proven { "proven in bounds" } else { "checked" };
+        let line = &mut lines[at(access)];
+        *line = format!("{line:<width$}  // {mark}");
+    }
+    let proven = accesses.iter().filter(|access| access.proven).count();
+    format!("{}\n// {proven} of {} accesses are proven in bounds\n", lines.join("\n"), accesses.len())
 }
 
 /// Every line that accesses memory, and whether it is proved to stay in bounds.

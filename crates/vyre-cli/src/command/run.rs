@@ -19,12 +19,14 @@ use vyre::show::{Source, observation, trap};
 use vyre::spec::Expect;
 use vyre::text;
 
-/// How many of an output's first values JSON has.
+/// How many of an output's first values JSON has, where nothing else is asked for.
 const VALUES_JSON_MAX: usize = 16;
 /// How many lines of a trace JSON has.
 const TRACE_JSON_MAX: usize = 100_000;
-/// How many characters of an output's first values a person sees.
+/// How many characters of an output's first values a person sees, where nothing else is asked for.
 const VALUES_CHARS_MAX: usize = 48;
+/// How many values stand on a row where they are asked for.
+const VALUES_ROW: usize = 8;
 
 pub(crate) fn run(args: &Run, report: &Report) -> Result<u8, Failure> {
     let _spans = args.trace.as_deref().map(spans::record).transpose()?;
@@ -32,7 +34,7 @@ pub(crate) fn run(args: &Run, report: &Report) -> Result<u8, Failure> {
     let kernel = Kernel::from_valid(loaded.valid()?);
     let plan = Plan::new(&args.launch, &loaded)?;
     let writes = out_files(args, &kernel)?;
-    let tracing = Tracing::new(report);
+    let tracing = Tracing::new(report, &loaded);
     let output = execute(args, &plan, &loaded, &kernel, &tracing)?;
     for (name, path) in &writes {
         let bytes = output.bytes(name)?;
@@ -43,7 +45,7 @@ pub(crate) fn run(args: &Run, report: &Report) -> Result<u8, Failure> {
     let differences = plan.differences(&kernel, &output)?;
     let races = output.findings().iter().any(|finding| finding.kind == FindingKind::Race);
     report.json(|| {
-        let mut value = as_json(&loaded, &kernel, &output);
+        let mut value = as_json(args, &loaded, &kernel, &output);
         value["differences"] = json!(differences);
         if args.trace_lane.is_some() {
             value["trace_lines"] = json!(tracing.lines.get());
@@ -53,7 +55,7 @@ pub(crate) fn run(args: &Run, report: &Report) -> Result<u8, Failure> {
     });
     if !report.is_json() {
         if let Some([x, y, z]) = args.trace_lane.filter(|_| tracing.lines.get() == 0) {
-            report.text(&format!("  lane ({x}, {y}, {z}) is not in the grid, or runs no line\n\n"));
+            report.text(&format!("  lane ({x}, {y}, {z}) runs no line\n\n"));
         }
         report.text(&as_text(args, &loaded, &kernel, &output));
         report.text(&verdict(&plan, &differences));
@@ -66,7 +68,7 @@ fn execute(
     plan: &Plan,
     loaded: &Loaded,
     kernel: &Kernel,
-    tracing: &Tracing,
+    tracing: &Tracing<'_>,
 ) -> Result<Output, Failure> {
     let sink = |event: &TraceEvent| tracing.line(event);
     let mut launch = plan
@@ -119,17 +121,18 @@ pub(crate) fn run_failure(error: &Error, args: &LaunchArgs, loaded: &Loaded) -> 
 }
 
 /// What the traced lane does: printed line by line, or kept for JSON.
-struct Tracing {
+struct Tracing<'l> {
     json: bool,
+    loaded: &'l Loaded,
     out: RefCell<BufWriter<anstream::AutoStream<std::io::Stdout>>>,
     kept: RefCell<Vec<String>>,
     lines: Cell<u64>,
 }
 
-impl Tracing {
-    fn new(report: &Report) -> Tracing {
+impl Tracing<'_> {
+    fn new<'l>(report: &Report, loaded: &'l Loaded) -> Tracing<'l> {
         let out = RefCell::new(BufWriter::new(anstream::stdout()));
-        Tracing { json: report.is_json(), out, kept: RefCell::default(), lines: Cell::new(0) }
+        Tracing { json: report.is_json(), loaded, out, kept: RefCell::default(), lines: Cell::new(0) }
     }
 
     fn line(&self, event: &TraceEvent) {
@@ -139,9 +142,9 @@ impl Tracing {
                 let _ = writeln!(self.out.borrow_mut(), "{}", TraceEvent::HEADER);
             }
             // Nobody reads on if the pipe is closed.
-            let _ = writeln!(self.out.borrow_mut(), "{event}");
+            let _ = writeln!(self.out.borrow_mut(), "{}", event.row(&self.loaded.map));
         } else if self.kept.borrow().len() < TRACE_JSON_MAX {
-            self.kept.borrow_mut().push(event.to_string());
+            self.kept.borrow_mut().push(event.row(&self.loaded.map));
         }
     }
 
@@ -168,8 +171,9 @@ fn lanes(kernel: &Kernel, output: &Output) -> u64 {
     groups * kernel.program().parts().workgroup_lanes()
 }
 
-fn as_json(loaded: &Loaded, kernel: &Kernel, output: &Output) -> Value {
+fn as_json(args: &Run, loaded: &Loaded, kernel: &Kernel, output: &Output) -> Value {
     let program = kernel.program().program();
+    let values_max = args.show.unwrap_or(VALUES_JSON_MAX);
     let outputs: Vec<Value> = output
         .outputs()
         .map(|(buffer, bytes)| {
@@ -178,7 +182,7 @@ fn as_json(loaded: &Loaded, kernel: &Kernel, output: &Output) -> Value {
                 "type": buffer.ty.name(),
                 "count": bytes.len() / buffer.ty.bytes(),
                 "blake3": blake3::hash(bytes).to_hex().as_str(),
-                "values": elements(buffer, bytes).take(VALUES_JSON_MAX).collect::<Vec<_>>(),
+                "values": elements(buffer, bytes).take(values_max).collect::<Vec<_>>(),
             })
         })
         .collect();
@@ -241,6 +245,11 @@ fn as_text(args: &Run, loaded: &Loaded, kernel: &Kernel, output: &Output) -> Str
     } else {
         text.push_str("\n  The program declares no output.\n");
     }
+    if let Some(count) = args.show {
+        for (buffer, bytes) in output.outputs() {
+            text.push_str(&values(buffer, bytes, count));
+        }
+    }
     let source = Source { name: &loaded.name, text: &loaded.source, map: &loaded.map };
     for finding in output.findings() {
         text.push_str(&highlight(&format!("\n{}", source.finding(finding))));
@@ -279,6 +288,21 @@ fn first_values(buffer: &Buffer, bytes: &[u8]) -> String {
         shown.push_str(&value);
     }
     if count == 0 { "-".into() } else { shown }
+}
+
+/// The first `count` values in rows, each with the index of its first.
+fn values(buffer: &Buffer, bytes: &[u8], count: usize) -> String {
+    let shown: Vec<String> = elements(buffer, bytes).take(count).collect();
+    let row = |(at, chunk): (usize, &[String])| {
+        std::iter::once(format!("  [{}]", at * VALUES_ROW)).chain(chunk.iter().cloned()).collect()
+    };
+    let rows: Vec<Vec<String>> = shown.chunks(VALUES_ROW).enumerate().map(row).collect();
+    let mut text = format!("\n  @{}\n{}", buffer.name, columns(&[Align::Right; VALUES_ROW + 1], &rows));
+    let left = bytes.len() / buffer.ty.bytes() - shown.len();
+    if left > 0 {
+        text.push_str(&format!("  and {} more\n", grouped(left as u64)));
+    }
+    text
 }
 
 pub(crate) fn time(wall: Duration) -> String {
