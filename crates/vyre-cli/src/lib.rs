@@ -41,7 +41,7 @@ pub fn main() -> ExitCode {
         Ok(exit) => exit,
         Err(failure) => report.failure(&failure),
     };
-    ExitCode::from(exit)
+    ExitCode::from(report.finish(exit))
 }
 
 /// A mistake in the command line as a failure, for JSON.

@@ -5,6 +5,7 @@
 
 use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
+use std::cell::RefCell;
 use std::io::{self, Write};
 use vyre::diagnostic::Diagnostic;
 use vyre::host::{Error, ErrorKind};
@@ -163,11 +164,13 @@ pub(crate) fn highlight(rendered: &str) -> String {
 /// How the command answers.
 pub(crate) struct Report {
     json: bool,
+    /// Why something could not be written, if the reader did not simply go away.
+    unwritten: RefCell<Option<io::Error>>,
 }
 
 impl Report {
     pub(crate) fn new(json: bool) -> Report {
-        Report { json }
+        Report { json, unwritten: RefCell::new(None) }
     }
 
     pub(crate) fn is_json(&self) -> bool {
@@ -177,19 +180,20 @@ impl Report {
     /// Text for a person; nothing where JSON is asked for.
     pub(crate) fn text(&self, text: &str) {
         if !self.json {
-            drop_closed(anstream::stdout().lock().write_all(text.as_bytes()));
+            self.keep(anstream::stdout().lock().write_all(text.as_bytes()));
         }
     }
 
     /// Text for a person on standard error.
     pub(crate) fn note(&self, text: &str) {
-        drop_closed(anstream::stderr().lock().write_all(text.as_bytes()));
+        // Nothing else can be told to anyone if this fails.
+        let _ = anstream::stderr().lock().write_all(text.as_bytes());
     }
 
     /// Bytes as they are.
     pub(crate) fn raw(&self, bytes: &[u8]) {
         let mut out = io::stdout().lock();
-        drop_closed(out.write_all(bytes).and_then(|()| out.flush()));
+        self.keep(out.write_all(bytes).and_then(|()| out.flush()));
     }
 
     /// The one JSON object, where it is asked for.
@@ -197,6 +201,28 @@ impl Report {
         if self.json {
             let text = serde_json::to_string_pretty(&value()).expect("a JSON value can be written");
             self.raw(format!("{text}\n").as_bytes());
+        }
+    }
+
+    /// The exit code of an answer, once all of it is written: a full disk is an error, a closed pipe is not.
+    pub(crate) fn finish(&self, exit: u8) -> u8 {
+        self.keep(io::stdout().flush());
+        match self.unwritten.take() {
+            None => exit,
+            Some(error) => {
+                let message = format!("cannot write to standard output: {error}");
+                self.note(&Failure::io(message, "make room for the output, or send it elsewhere").text());
+                IO
+            }
+        }
+    }
+
+    /// Remembers that something could not be written. A closed pipe only means that nobody reads on.
+    fn keep(&self, written: io::Result<()>) {
+        if let Err(error) = written
+            && error.kind() != io::ErrorKind::BrokenPipe
+        {
+            self.unwritten.borrow_mut().get_or_insert(error);
         }
     }
 
@@ -208,9 +234,4 @@ impl Report {
         }
         failure.exit()
     }
-}
-
-/// A closed pipe means that nobody reads on. Nothing else can be told to anyone either.
-fn drop_closed(written: io::Result<()>) {
-    let _ = written;
 }

@@ -228,3 +228,34 @@ fn files_that_are_no_programs() {
         }
     }
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn output_that_cannot_be_written() {
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    for arguments in
+        [&["ops"][..], &["ops", "--json"], &["opt", "examples/saxpy.vyre"], &["run", "examples/saxpy.vyre"]]
+    {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_vyre"));
+        let output = command.args(arguments).current_dir(root).stdout(full()).output().expect("it runs");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(FILES), "{arguments:?}: {text}");
+        assert!(text.contains("standard output") && text.contains("Fix:"), "{arguments:?}: {text}");
+    }
+    let folder = folder("full");
+    let saxpy = format!("{root}/examples/saxpy.vyre");
+    let (exit_code, text) = run(&folder, "run", &[&saxpy, "--trace", "/dev/full"]);
+    assert_eq!(exit_code, Some(FILES), "{text}");
+    assert!(text.contains("/dev/full") && !text.contains("panicked"), "{text}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_device_as_input_is_read_up_to_the_limit() {
+    let folder = folder("device");
+    fs::write(folder.join("k.vyre"), program("  buffer @x : read u32[] binding 0\n")).expect("writable");
+    let (exit_code, text) = run(&folder, "run", &["k.vyre", "--in", "x=@/dev/zero"]);
+    assert!(matches!(exit_code, Some(USAGE | FILES)), "{text}");
+    assert!(text.contains("/dev/zero") && text.contains("Fix:"), "{text}");
+}

@@ -31,7 +31,7 @@ use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::{BufferId, BufferKind, ProgramParts};
 use vyre_foundation::text::SourceMap;
 
-/// How many different findings are kept.
+/// How many different findings of each kind are kept; those of one kind never crowd out another's.
 pub const FINDINGS_MAX: usize = 1000;
 
 /// A way of access. Two accesses of one element by unordered lanes race unless both read, or both are result-less
@@ -246,6 +246,8 @@ pub(crate) struct Checker {
     order: Order,
     found: Vec<Found>,
     found_at: FxHashMap<Key, usize>,
+    /// How many are kept, by kind.
+    kept: [usize; 3],
 }
 
 /// The clock, and when the last barriers were.
@@ -319,6 +321,7 @@ impl Checker {
             },
             found: Vec::new(),
             found_at: FxHashMap::default(),
+            kept: [0; 3],
         })
     }
 
@@ -408,8 +411,9 @@ impl Checker {
         let key = Key { kind, pcs: [found.first.pc, found.second.map_or(u32::MAX, |second| second.pc)] };
         match self.found_at.get(&key) {
             Some(at) => self.found[*at].count += 1,
-            None if self.found.len() == FINDINGS_MAX => {}
+            None if self.kept[usize::from(kind)] == FINDINGS_MAX => {}
             None => {
+                self.kept[usize::from(kind)] += 1;
                 self.found_at.insert(key, self.found.len());
                 self.found.push(found);
             }

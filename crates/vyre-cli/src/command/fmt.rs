@@ -13,11 +13,16 @@ pub(crate) fn run(args: &Fmt, report: &Report) -> Result<u8, Failure> {
     let mut results = Vec::new();
     for file in &files {
         match format(file, args.check, report) {
-            Ok(changed) => {
+            Ok(Formatted { changed, text }) => {
                 if changed && args.check {
                     exit = exit.max(FINDINGS);
                 }
-                results.push(json!({ "file": load::shown(file), "changed": changed }));
+                let mut result = json!({ "file": load::shown(file), "changed": changed });
+                if load::is_stdin(file) && !args.check {
+                    // There is no file to find it in.
+                    result["text"] = json!(text);
+                }
+                results.push(result);
             }
             Err(failure) => {
                 exit = exit.max(failure.exit());
@@ -32,8 +37,14 @@ pub(crate) fn run(args: &Fmt, report: &Report) -> Result<u8, Failure> {
     Ok(exit)
 }
 
-/// Formats one file; whether that changes it.
-fn format(file: &Path, check: bool, report: &Report) -> Result<bool, Failure> {
+/// A file in canonical layout.
+struct Formatted {
+    changed: bool,
+    text: String,
+}
+
+/// Formats one file.
+fn format(file: &Path, check: bool, report: &Report) -> Result<Formatted, Failure> {
     let name = load::shown(file);
     let source = match load::contents(file)? {
         Contents::Text(source) => source,
@@ -56,7 +67,7 @@ fn format(file: &Path, check: bool, report: &Report) -> Result<bool, Failure> {
         (_, true) if changed => report.text(&format!("{name} is not formatted\n")),
         (_, true) | (false, false) => {}
     }
-    Ok(changed)
+    Ok(Formatted { changed, text: formatted })
 }
 
 fn write(file: &Path, text: &str) -> Result<(), Failure> {

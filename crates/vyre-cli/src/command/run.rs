@@ -29,7 +29,14 @@ const VALUES_CHARS_MAX: usize = 48;
 const VALUES_ROW: usize = 8;
 
 pub(crate) fn run(args: &Run, report: &Report) -> Result<u8, Failure> {
-    let _spans = args.trace.as_deref().map(spans::record).transpose()?;
+    let recording = args.trace.as_deref().map(spans::record);
+    let result = run_and_show(args, report);
+    // The trace of a run that failed is worth as much.
+    recording.map_or(Ok(()), spans::Recording::finish)?;
+    result
+}
+
+fn run_and_show(args: &Run, report: &Report) -> Result<u8, Failure> {
     let loaded = load::program(&args.launch.file)?;
     let kernel = Kernel::from_valid(loaded.valid()?);
     let plan = Plan::new(&args.launch, &loaded)?;

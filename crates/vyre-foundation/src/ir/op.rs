@@ -211,7 +211,7 @@ ops! {
         Insert = 0x1d "insert" INT (Same, Same, U32, U32) -> Same, "%r = insert.T %x, %bits, %offset, %count",
             "`x` with `count` bits from `offset` up replaced by the low bits of `bits`; offset, then count, clamp to the width.";
         Dot4 = 0x1e "dot4" INT32 (U32, U32, Same) -> Same, "%r = dot4.T %a, %b, %acc",
-            "`acc` plus the dot product of four bytes of `a` and `b`, read as T's signedness says; wraps.";
+            "`acc` plus the dot product of the four bytes of the u32 words `a` and `b`, read as T's signedness says; wraps.";
         Eq = 0x20 "eq" ANY (Same, Same) -> Bool, "%r = eq.T %a, %b", "Equal. False if either is NaN.";
         Ne = 0x21 "ne" ANY (Same, Same) -> Bool, "%r = ne.T %a, %b", "Not equal. True if either is NaN.";
         Lt = 0x22 "lt" NUM (Same, Same) -> Bool, "%r = lt.T %a, %b", "Less. False if either is NaN.";

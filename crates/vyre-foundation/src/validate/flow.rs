@@ -223,13 +223,17 @@ impl Finder<'_> {
         let Node::Load { ty, buffer, index, .. } = self.lines.nodes[site as usize] else { return None };
         let declared = self.parts.buffer(*buffer);
         let name = &declared.name;
-        let together = self.uniformity.line(site).max(self.uniformity.operand(*index)) < Level::Varying;
+        let level = self.uniformity.line(site).max(self.uniformity.operand(*index));
         match declared.kind {
-            BufferKind::Workgroup if needed == Level::Workgroup && together && declared.ty == *ty => {
+            BufferKind::Workgroup
+                if needed == Level::Workgroup && level < Level::Varying && declared.ty == *ty =>
+            {
                 let (value, element) = (self.value(*root), self.element(*buffer, *index));
                 Some(format!("write `{} = uniform_load.{ty}{element}`", value.trim_matches('`')))
             }
-            BufferKind::ReadWrite { output: false, .. } if !self.lines.written[buffer.index()] => {
+            BufferKind::ReadWrite { output: false, .. }
+                if level <= needed && !self.lines.written[buffer.index()] =>
+            {
                 Some(format!("declare `@{name}` as `read`, for no line writes it"))
             }
             BufferKind::Workgroup

@@ -3,7 +3,8 @@
 use super::body::BodyCheck;
 use super::line::label;
 use crate::ir::{
-    AtomicOp, BufferId, BufferKind, DataType, Node, Operand, ReadOp, ReduceOp, SyncOp, Tile, WriteOp,
+    AtomicOp, BufferId, BufferKind, DataType, Node, Operand, ProgramParts, ReadOp, ReduceOp, SyncOp, Tile,
+    WriteOp, walk,
 };
 use crate::limits;
 
@@ -216,9 +217,15 @@ impl BodyCheck<'_> {
         }
         let declared = self.buffer(buffer);
         let name = self.name(buffer);
-        if !matches!(declared.kind, BufferKind::Read { .. } | BufferKind::Uniform { .. }) {
-            let message = format!("`indirect` reads {name}, which is not a buffer bound for reading alone");
-            self.report("V040", message, format!("declare {name} as `read` with a binding"));
+        let wrong = match declared.kind {
+            BufferKind::Read { .. } | BufferKind::Uniform { .. } => None,
+            BufferKind::ReadWrite { .. } if !is_written(self.parts, buffer) => None,
+            BufferKind::ReadWrite { .. } => Some("a line of the program writes"),
+            BufferKind::Workgroup | BufferKind::Table { .. } => Some("no caller binds"),
+        };
+        if let Some(wrong) = wrong {
+            let message = format!("`indirect` reads {name}, which {wrong}");
+            self.report("V040", message, format!("declare a `read` buffer beside {name} for the counts"));
         }
         if declared.ty != DataType::U32 && declared.ty.stores() {
             let message = format!("`indirect` reads {name}, whose elements are {} and not u32", declared.ty);
@@ -235,4 +242,40 @@ impl BodyCheck<'_> {
             self.report("V040", message, fix);
         }
     }
+}
+
+/// Whether any line of the program writes a buffer.
+fn is_written(parts: &ProgramParts, buffer: BufferId) -> bool {
+    let mut written = false;
+    for body in parts.functions.iter().map(|function| &function.body).chain([&parts.body]) {
+        walk(&body.block, |_, _, node| {
+            written |= match node {
+                Node::Store { buffer: target, .. } | Node::Atomic { buffer: target, .. } => *target == buffer,
+                Node::AllReduce { dst, .. }
+                | Node::AllGather { dst, .. }
+                | Node::ReduceScatter { dst, .. }
+                | Node::Broadcast { dst, .. } => *dst == buffer,
+                Node::Mma { c, .. } => c.buffer == buffer,
+                Node::Compute { .. }
+                | Node::Builtin { .. }
+                | Node::Subgroup { .. }
+                | Node::Load { .. }
+                | Node::UniformLoad { .. }
+                | Node::Len { .. }
+                | Node::Var { .. }
+                | Node::Get { .. }
+                | Node::Set { .. }
+                | Node::If { .. }
+                | Node::For { .. }
+                | Node::Break
+                | Node::Continue
+                | Node::Call { .. }
+                | Node::Return { .. }
+                | Node::Barrier { .. }
+                | Node::IndirectDispatch { .. }
+                | Node::Trap { .. } => false,
+            };
+        });
+    }
+    written
 }

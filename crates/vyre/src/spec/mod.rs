@@ -30,6 +30,7 @@ mod scan;
 pub use directive::{Directives, Expect, ExpectedError, Opt, RULE, Run, directives};
 
 use scan::Scanner;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use vyre_foundation::ir::{Buffer, DataType};
 use vyre_foundation::text::parse_literal;
@@ -202,14 +203,23 @@ fn read(path: &Path) -> Result<Vec<u8>, SpecError> {
     });
     let size =
         size.map_err(|error| refuse(format!("cannot read {shown}: {error}"), "name a file that exists"))?;
+    let too_large = |bytes: String| {
+        let message = format!("{shown} has {bytes} bytes, more than the limit of {BYTES_MAX}");
+        refuse(message, "split the file over several runs")
+    };
     if size > BYTES_MAX {
-        return Err(refuse(
-            format!("{shown} has {size} bytes, more than the limit of {BYTES_MAX}"),
-            "split the file over several runs",
-        ));
+        return Err(too_large(size.to_string()));
     }
-    std::fs::read(path)
-        .map_err(|error| refuse(format!("cannot read {shown}: {error}"), "check that you may read the file"))
+    // A device has no length of its own, so the limit holds while reading too.
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(BYTES_MAX + 1).read_to_end(&mut bytes));
+    read.map_err(|error| {
+        refuse(format!("cannot read {shown}: {error}"), "check that you may read the file")
+    })?;
+    match bytes.len() as u64 > BYTES_MAX {
+        true => Err(too_large("unlimited".into())),
+        false => Ok(bytes),
+    }
 }
 
 /// The bits of a random element, as the module describes them.

@@ -318,8 +318,8 @@ program @fill workgroup(64, 1, 1) {
     Rule {
         code: "V040",
         title: "indirect reads the wrong memory",
-        text: "The three counts are u32 elements of a `read` or `uniform` buffer, which the program cannot write, and \
-               within its length if that is declared.",
+        text: "The three counts are u32 elements of a bound buffer that no line of the program writes, and within its \
+               length if that is declared.",
         wrong: "\
 program @fill workgroup(64, 1, 1) {
   buffer @args : read       u32[4] binding 0
