@@ -8,7 +8,16 @@ const CANDIDATES_MAX: usize = 10_000;
 /// The candidate that is likely meant by `name`, if one is near enough.
 pub(super) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     // A third of the name may be wrong: `gloabl_id` is `global_id`, but `x` is not `y`.
-    let allowed = (name.len() / 3).min(3);
+    within(name, (name.len() / 3).min(3), candidates)
+}
+
+/// The same for names of a few letters, of which two may be wrong but not the first: `ind` is `idx`.
+pub(super) fn nearest_short<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let allowed = if matches!(name.len(), 3..=5) { 2 } else { 0 };
+    within(name, allowed, candidates.filter(|candidate| candidate.len() > 2 && candidate[..1] == name[..1]))
+}
+
+fn within<'a>(name: &str, allowed: usize, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if allowed == 0 || name.len() > 64 {
         return None;
     }
@@ -45,10 +54,48 @@ fn distance(a: &[u8], b: &[u8]) -> usize {
 
 /// The fix for a word that is not an op.
 pub(super) fn fix_op(word: &str) -> String {
+    if let Some(fix) = foreign_op(word) {
+        return fix;
+    }
     match nearest(word, OpId::all().map(OpId::name)) {
         Some(op) => format!("did you mean `{op}`? Its form is `{}`", op_syntax(op)),
         None => "`vyre ops` lists every op with its form".to_string(),
     }
+}
+
+/// The fix for a word of another language, which no edit distance finds.
+fn foreign_op(word: &str) -> Option<String> {
+    let op = match word {
+        "mod" | "fmod" | "modulo" | "urem" | "srem" => "rem",
+        "sync" | "__syncthreads" | "syncthreads" | "workgroupBarrier" | "threadgroup_barrier" => "barrier",
+        "mad" | "fmadd" => "fma",
+        "lte" | "leq" => "le",
+        "gte" | "geq" => "ge",
+        "neq" => "ne",
+        "fabs" => "abs",
+        "read" | "ld" => "load",
+        "write" | "st" => "store",
+        "group_id" | "block_id" | "blockIdx" => "workgroup_id",
+        "blockDim" | "block_dim" => "workgroup_size",
+        "gridDim" | "grid_dim" => "num_workgroups",
+        "convert" | "as" => "cast",
+        "thread_id" | "threadIdx" | "thread_idx" | "tid" => {
+            return Some("use `global_id x` in the grid, or `local_id x` in the workgroup".into());
+        }
+        "while" | "loop" | "do" => {
+            return Some("loop with `for %i in 0..N {`, and leave it early with `break`".into());
+        }
+        "let" | "auto" => return Some("remove it: `%name = op ...` needs no keyword".into()),
+        "rsqrt" => return Some("use `sqrt`, then `div` 1.0 by it".into()),
+        "exp" | "exp2" | "log" | "log2" | "log10" | "pow" | "sin" | "cos" | "tan" | "asin" | "acos"
+        | "atan" | "atan2" | "sinh" | "cosh" | "tanh" | "erf" => {
+            return Some(format!(
+                "the language has no `{word}` yet; compute it from `fma`, `mul` and the other ops of `vyre ops`"
+            ));
+        }
+        _ => return None,
+    };
+    Some(format!("use `{op}`, whose form is `{}`", op_syntax(op)))
 }
 
 fn op_syntax(name: &str) -> &'static str {

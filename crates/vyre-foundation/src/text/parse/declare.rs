@@ -1,6 +1,5 @@
 //! The file, its header and the declarations.
 
-use super::scope::Scope;
 use super::{Parse, Parser, Symbol};
 use crate::ir::{Buffer, BufferId, BufferKind, DataType, Function, FunctionId, Value};
 use crate::limits;
@@ -34,8 +33,8 @@ impl<'s> Parser<'s> {
             Err(_) => self.recover_header(),
         };
         let block = brace.map(|brace| self.body(brace, true)).unwrap_or_default();
+        self.report_unassigned();
         let scope = std::mem::take(&mut self.scope);
-        self.report_unassigned(&scope);
         (self.parts.body, self.map.body) = scope.into_body(block);
         if !self.full() {
             self.skip_newlines();
@@ -59,8 +58,14 @@ impl<'s> Parser<'s> {
         self.expect_word("workgroup")?;
         self.expect(Kind::OpenParen, "`(`")?;
         for axis in 0..3 {
-            if axis > 0 {
-                self.expect(Kind::Comma, "`,` and the lanes along all three axes")?;
+            if axis > 0 && self.take(Kind::Comma).is_none() {
+                let [x, y, _] = self.parts.workgroup;
+                return Err(self.error(
+                    "P003",
+                    self.token,
+                    "a workgroup gives its lanes along all three axes",
+                    format!("write `workgroup({x}, {y}, 1)`"),
+                ));
             }
             self.parts.workgroup[axis] = self.number("a number of lanes")?;
         }
@@ -173,7 +178,7 @@ impl<'s> Parser<'s> {
                     "P025",
                     at,
                     format!("a {kind} buffer needs a binding"),
-                    "write `binding` and a number here",
+                    format!("write `binding {}` here", self.free_binding()),
                 ));
             }
             (_, Some(_), true) | (_, Some(_), false) => {
@@ -275,8 +280,8 @@ impl<'s> Parser<'s> {
         self.returns = Want::of(result);
         let block = brace.map(|brace| self.body(brace, false)).unwrap_or_default();
         self.returns = Want::Suffix;
+        self.report_unassigned();
         let scope = std::mem::replace(&mut self.scope, outer);
-        self.report_unassigned(&scope);
         let (body, lines) = scope.into_body(block);
         self.parts.functions.push(Function { name: name.into(), params, result, body });
         self.map.functions.push((span, lines));
@@ -322,33 +327,25 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// Reports the names of a body that are read and never assigned.
-    fn report_unassigned(&mut self, scope: &Scope<'s>) {
-        let kinds = [(&scope.values, "P010", '%'), (&scope.locals, "P011", '$')];
-        for (names, code, sigil) in kinds {
-            for (name, token) in names.unassigned() {
-                if self.full() {
-                    return;
-                }
-                let near = suggest::nearest(name, names.assigned());
-                let (message, fix) = match (sigil, near) {
-                    ('%', Some(near)) => {
-                        (format!("`%{name}` is never assigned"), format!("did you mean `%{near}`?"))
-                    }
-                    ('%', None) => (
-                        format!("`%{name}` is never assigned"),
-                        "assign it on a line above its use, or correct the name".into(),
-                    ),
-                    (_, Some(near)) => {
-                        (format!("`${name}` is never declared"), format!("did you mean `${near}`?"))
-                    }
-                    (_, None) => (
-                        format!("`${name}` is never declared"),
-                        format!("declare it above its use: `var ${name} : f32 = 0.0`"),
-                    ),
-                };
-                self.error(code, token, message, fix);
+    /// Reports the names of the body that are read and never assigned.
+    fn report_unassigned(&mut self) {
+        let values: Vec<_> = self.scope.values.unassigned().collect();
+        for (name, token) in values {
+            if self.full() {
+                return;
             }
+            self.error("P010", token, format!("`%{name}` is never assigned"), self.unassigned_fix(name));
+        }
+        let locals: Vec<_> = self.scope.locals.unassigned().collect();
+        for (name, token) in locals {
+            if self.full() {
+                return;
+            }
+            let fix = match suggest::nearest(name, self.scope.locals.assigned()) {
+                Some(near) => format!("did you mean `${near}`?"),
+                None => format!("declare it above its use: `var ${name} : f32 = 0.0`"),
+            };
+            self.error("P011", token, format!("`${name}` is never declared"), fix);
         }
     }
 }

@@ -52,8 +52,10 @@ impl<'s> Parser<'s> {
             }
             None => None,
         };
-        let token = self.expect(Kind::Word, "an instruction")?;
-        let head = self.head(token)?;
+        let Some(token) = self.take(Kind::Word) else {
+            return Err(self.not_an_instruction(result.is_some()));
+        };
+        let head = self.head(token, result.is_some())?;
         let is_header = match head.op {
             OpId::ControlOp(ControlOp::If) => {
                 self.block_due = true;
@@ -102,7 +104,7 @@ impl<'s> Parser<'s> {
     }
 
     /// The op and type that a word such as `add.f32` names.
-    fn head(&mut self, token: Token) -> Parse<Head> {
+    fn head(&mut self, token: Token, has_result: bool) -> Parse<Head> {
         let word = token.text(self.source);
         if let Some(head) = self.heads.get(word) {
             return Ok(*head);
@@ -110,10 +112,7 @@ impl<'s> Parser<'s> {
         let (name, suffix) = word.split_once('.').unwrap_or((word, ""));
         let Some(op) = OpId::from_name(name) else {
             let message = format!("`{}` is not an op", clip(name));
-            let fix = match self.token.kind {
-                Kind::Equals => format!("write `%{}` to assign a value", clip(word)),
-                _ => suggest::fix_op(name),
-            };
+            let fix = self.not_an_op(token, has_result);
             return Err(self.error("P004", token, message, fix));
         };
         let info = op.info();
@@ -158,13 +157,13 @@ impl<'s> Parser<'s> {
         match op {
             OpId::ComputeOp(op) => {
                 let result = self.needs_result(token, result)?;
-                let args = self.args(op.info().args, ty)?;
+                let args = self.args(token, op.info().args, ty)?;
                 Ok(Node::Compute { result, op, ty, args })
             }
             OpId::BuiltinOp(op) => self.builtin(token, op, result),
             OpId::SubgroupOp(op) => {
                 let result = self.needs_result(token, result)?;
-                let args = self.args(op.info().args, ty)?;
+                let args = self.args(token, op.info().args, ty)?;
                 // Sealing gives ops without suffix the type that the table says.
                 Ok(Node::Subgroup { result, op, ty, args })
             }
@@ -172,7 +171,11 @@ impl<'s> Parser<'s> {
                 let (buffer, index) = self.element()?;
                 let mut args = Args::new();
                 while self.take(Kind::Comma).is_some() {
-                    let want = op.info().args.get(args.len() + 1).and_then(|arg| arg.under(ty));
+                    let wanted = op.info().args;
+                    if args.len() + 1 >= wanted.len() {
+                        self.surplus(token.text(self.source), wanted.len())?;
+                    }
+                    let want = wanted.get(args.len() + 1).and_then(|arg| arg.under(ty));
                     args.push(self.operand(Want::of(want))?);
                 }
                 Ok(Node::Atomic { result, op, ty, buffer, index, args })
@@ -263,6 +266,7 @@ impl<'s> Parser<'s> {
         let local = self.scope.assign_local(name);
         self.expect(Kind::Colon, "`:`")?;
         let ty = self.ty()?;
+        self.note_local(name, ty);
         let mut len = None;
         if self.take(Kind::OpenBracket).is_some() {
             len = Some(self.number("a length")?);
@@ -378,7 +382,7 @@ impl<'s> Parser<'s> {
 
     /// `@f(%a, 1.0)`; the callee says the literals' types.
     fn call(&mut self, result: Option<Value>) -> Parse<Node> {
-        let token = self.expect(Kind::Symbol, "a function, such as `@f`,")?;
+        let token = self.expect_name(Kind::Symbol, "a function, such as `@f`,")?;
         let name = self.name(token);
         let callee = match self.symbols.get(name) {
             Some(Symbol::Function(id)) if id.index() < self.parts.functions.len() => Some(*id),
@@ -393,7 +397,12 @@ impl<'s> Parser<'s> {
         while !self.at(Kind::CloseParen) {
             let want = match callee {
                 Some(id) => {
-                    Want::of(self.parts.functions[id.index()].params.get(args.len()).map(|param| param.1))
+                    let params = &self.parts.functions[id.index()].params;
+                    let (most, want) = (params.len(), params.get(args.len()).map(|param| param.1));
+                    if args.len() >= most {
+                        self.surplus(token.text(self.source), most)?;
+                    }
+                    Want::of(want)
                 }
                 None => Want::Unknown,
             };
@@ -431,12 +440,15 @@ impl<'s> Parser<'s> {
     }
 
     /// Operands up to the end of the line, however many there are.
-    fn args(&mut self, wanted: &[crate::ir::ArgType], ty: DataType) -> Parse<Args> {
+    fn args(&mut self, op: Token, wanted: &[crate::ir::ArgType], ty: DataType) -> Parse<Args> {
         let mut args = Args::new();
         if matches!(self.token.kind, Kind::Newline | Kind::End | Kind::CloseBrace) {
             return Ok(args);
         }
         loop {
+            if args.len() >= wanted.len() {
+                self.surplus(op.text(self.source), wanted.len())?;
+            }
             let want = wanted.get(args.len()).and_then(|arg| arg.under(ty));
             args.push(self.operand(Want::of(want))?);
             if self.take(Kind::Comma).is_none() {
@@ -479,22 +491,7 @@ impl<'s> Parser<'s> {
             self.bump();
             return Ok(Operand::Literal(self.literal(token, want)));
         }
-        let text = token.text(self.source);
-        match token.kind {
-            Kind::Local => Err(self.error(
-                "P003",
-                token,
-                format!("`{}` is a mutable local, and a value is expected", clip(text)),
-                format!("read it on a line above: `%v = get.T {}`", clip(text)),
-            )),
-            Kind::Symbol => Err(self.error(
-                "P003",
-                token,
-                format!("`{}` is not a value", clip(text)),
-                format!("read an element on a line above: `%v = load.T {}[%i]`", clip(text)),
-            )),
-            _ => Err(self.unexpected("a value or a literal")),
-        }
+        Err(self.not_an_operand())
     }
 
     /// A number that must be a u32 literal.
@@ -510,7 +507,7 @@ impl<'s> Parser<'s> {
 
     /// `@b`
     fn buffer_name(&mut self) -> Parse<BufferId> {
-        let token = self.expect(Kind::Symbol, "a buffer, such as `@x`,")?;
+        let token = self.expect_name(Kind::Symbol, "a buffer, such as `@x`,")?;
         let name = self.name(token);
         match self.symbols.get(name) {
             Some(Symbol::Buffer(id)) => Ok(*id),
@@ -532,7 +529,7 @@ impl<'s> Parser<'s> {
 
     /// `$v` or `$a[%i]`
     fn local(&mut self) -> Parse<(Local, Option<Operand>)> {
-        let token = self.expect(Kind::Local, "a local, such as `$sum`,")?;
+        let token = self.expect_name(Kind::Local, "a local, such as `$sum`,")?;
         let name = self.name(token);
         let local = Local(self.scope.locals.read(name, token));
         if self.take(Kind::OpenBracket).is_none() {

@@ -10,6 +10,7 @@
 
 mod block;
 mod declare;
+mod help;
 mod line;
 mod scope;
 
@@ -207,7 +208,7 @@ impl<'s> Parser<'s> {
                 "P001",
                 token,
                 format!("`{}` means nothing here", clip(text).escape_debug()),
-                bad_fix(text),
+                help::bad_fix(&self.source[token.start as usize..]),
             ),
             Kind::Newline | Kind::End => self.missing(what),
             _ => self.error(
@@ -352,20 +353,6 @@ impl<'s> Parser<'s> {
             first_not_shown.fix = "correct those above, then parse again".to_string();
         }
         diagnostics
-    }
-}
-
-/// What to do about characters that mean nothing.
-fn bad_fix(text: &str) -> &'static str {
-    match text.as_bytes()[0] {
-        b'%' | b'$' | b'@' => "write a name behind it: letters, digits, `_` and single `.` between them",
-        b';' => "remove it; a line is one instruction and needs no other end",
-        b'#' | b'/' => "start a comment with `//`",
-        b'+' | b'-' | b'*' | b'<' | b'>' | b'&' | b'|' | b'^' | b'!' => {
-            "write the operation as an op, such as `%r = add.u32 %a, %b`"
-        }
-        b'.' => "write a number with a digit before its point, and a range as `lo..hi`",
-        _ => "remove it; names are ASCII letters, digits, `_` and `.`, and comments start with `//`",
     }
 }
 

@@ -1,6 +1,6 @@
 //! The names of one body: each distinct name is one number, and every name must be assigned somewhere.
 
-use crate::ir::{Body, Local, Value};
+use crate::ir::{Body, DataType, Local, Value};
 use crate::text::lex::Token;
 use crate::text::source_map::Lines;
 use rustc_hash::FxHashMap;
@@ -49,6 +49,11 @@ impl<'s> Names<'s> {
         })
     }
 
+    /// Whether something assigns the name.
+    pub(super) fn is_assigned(&self, name: &str) -> bool {
+        self.ids.get(name).is_some_and(|id| matches!(self.known[*id as usize].1, State::Assigned))
+    }
+
     /// The names that something assigns.
     pub(super) fn assigned(&self) -> impl Iterator<Item = &'s str> {
         self.known.iter().filter(|(_, state)| matches!(state, State::Assigned)).map(|(name, _)| *name)
@@ -64,6 +69,8 @@ impl<'s> Names<'s> {
 pub(super) struct Scope<'s> {
     pub(super) values: Names<'s>,
     pub(super) locals: Names<'s>,
+    /// The types of the locals that are declared; only fixes ask for them.
+    pub(super) local_types: FxHashMap<&'s str, DataType>,
     pub(super) lines: Lines,
 }
 
