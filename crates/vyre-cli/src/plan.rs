@@ -49,13 +49,13 @@ impl Plan {
 
     /// Fills in what the file's first directive says and the command line does not.
     fn take_directive(&mut self, loaded: &Loaded) -> Result<(), Failure> {
-        let found = directives(&loaded.source).map_err(|findings| Failure::Findings {
-            file: loaded.name.clone(),
-            findings: findings
-                .iter()
-                .map(|finding| Found::new(finding, &loaded.name, &loaded.source, &SourceMap::default()))
-                .collect(),
-        })?;
+        let (found, wrong) = directives(&loaded.source);
+        if !wrong.is_empty() {
+            let map = SourceMap::default();
+            let found = |finding| Found::new(finding, &loaded.name, &loaded.source, &map);
+            let findings = wrong.iter().map(found).collect();
+            return Err(Failure::Findings { file: loaded.name.clone(), findings });
+        }
         let Some(run) = found.runs.into_iter().next() else { return Ok(()) };
         let given = self.inputs.iter().map(|(name, ..)| name).chain(self.sizes.iter().map(|(name, _)| name));
         let given: Vec<String> = given.cloned().collect();

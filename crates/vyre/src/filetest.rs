@@ -8,7 +8,7 @@
 
 use crate::host::{Error, ErrorKind, Kernel, Output, word};
 use crate::show::Source;
-use crate::spec::{Directives, Expect, ExpectedError, Opt, Run, Spec, directives};
+use crate::spec::{Directives, Expect, ExpectedError, Opt, Run, Spec, SpecError, directives};
 use std::path::Path;
 use std::time::Duration;
 use vyre_foundation::diagnostic::{Diagnostic, Place};
@@ -68,23 +68,26 @@ impl Case {
 /// ```
 pub fn test(name: &str, source: &str, folder: &Path) -> Vec<Case> {
     let file = File { name, text: source, folder };
-    let found = match directives(source) {
-        Ok(found) => found,
-        Err(wrong) => return wrong.iter().map(|finding| file.unreadable(finding)).collect(),
-    };
+    let (found, wrong) = directives(source);
+    let mut cases: Vec<Case> = wrong.iter().map(|finding| file.unreadable(finding)).collect();
     if !found.errors.is_empty() {
-        return vec![file.errors(&found)];
+        cases.push(file.errors(&found));
+        return cases;
     }
     match file.program() {
-        Err(message) => vec![Case::new(1, "check", Err(message))],
-        Ok(_) if found.runs.is_empty() && found.opts.is_empty() => vec![Case::new(1, "check", Ok(()))],
+        Err(message) => cases.push(Case::new(1, "check", Err(message))),
         Ok((program, map)) => {
             let kernel = Kernel::from_valid(program);
             let opts = found.opts.iter().map(|opt| Case::new(opt.line, "opt", file.opt(&kernel, opt)));
+            cases.extend(opts);
             let runs = found.runs.iter().map(|run| Case::new(run.line, "run", file.run(&kernel, &map, run)));
-            opts.chain(runs).collect()
+            cases.extend(runs);
+            if cases.is_empty() {
+                cases.push(Case::new(1, "check", Ok(())));
+            }
         }
     }
+    cases
 }
 
 struct File<'f> {
@@ -277,7 +280,30 @@ pub fn launch(
     if let Some(grid) = run.grid {
         launch = launch.grid(grid);
     }
+    if let Some(buffer) = parts.buffers.iter().find(|buffer| lacks_size(buffer, run)) {
+        let name = &buffer.name;
+        let expected = match &run.expect {
+            Expect::Buffers(expected) => expected.iter().find(|(expected, _)| **expected == **name),
+            Expect::Success | Expect::Trap(_) | Expect::Race => None,
+        };
+        let count = match expected {
+            Some((_, Spec::List(items))) => items.len().to_string(),
+            _ => "COUNT".to_string(),
+        };
+        return Err(SpecError::new(
+            format!("nothing says how many elements `@{name}` has"),
+            format!("add `size {name}={count}` before `=>`, or give its contents"),
+        )
+        .into());
+    }
     launch.run()
+}
+
+/// Whether a buffer that the run could start at zero has no length.
+fn lacks_size(buffer: &Buffer, run: &Run) -> bool {
+    let given = run.inputs.iter().map(|(name, _)| name).chain(run.sizes.iter().map(|(name, _)| name));
+    let mut given = given.filter(|name| ***name == *buffer.name);
+    buffer.binding().is_some() && buffer.is_writable() && buffer.len.is_none() && given.next().is_none()
 }
 
 /// How a buffer's bytes differ from what is expected, if they do.
@@ -305,4 +331,24 @@ pub fn difference(buffer: &Buffer, expected: &[u8], actual: &[u8]) -> Option<Str
         ));
     }
     Some(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_directive_leaves_the_others_running() {
+        let source = "//@ run grid=1 => y=[7]\n//@ run => y=[7]\n//@ run size y=1 => y=[7]\n\
+            program @p workgroup(1, 1, 1) {\n  buffer @y : read_write u32[] binding 0 output\n\n  store.u32 @y[0], 7\n}\n";
+        let cases = test("p.vyre", source, ".".as_ref());
+        let failed = |at: usize, text: &str| match &cases[at].result {
+            CaseResult::Failed(message) => assert!(message.contains(text), "{message}"),
+            CaseResult::Passed => panic!("{text}"),
+        };
+        assert_eq!(cases.len(), 3);
+        failed(0, "write `grid=(1,1,1)`");
+        failed(1, "add `size y=1` before `=>`");
+        assert!(cases[2].passed(), "{:?}", cases[2]);
+    }
 }

@@ -87,8 +87,8 @@ pub struct Directives {
     pub errors: Vec<ExpectedError>,
 }
 
-/// The directives of a source, or all that is wrong with them (code `D001`).
-pub fn directives(source: &str) -> Result<Directives, Vec<Diagnostic>> {
+/// The directives of a source that can be read, and all that is wrong with the others (code `D001`).
+pub fn directives(source: &str) -> (Directives, Vec<Diagnostic>) {
     let mut found = Directives::default();
     let mut wrong = Vec::new();
     let mut pending: Option<Pending> = None;
@@ -113,6 +113,12 @@ pub fn directives(source: &str) -> Result<Directives, Vec<Diagnostic>> {
         flush(&mut pending, &mut found, &mut wrong);
         if let Some(directive) = trimmed.strip_prefix("//@") {
             pending = Some(Pending { line: number, column: column + 3, text: directive.to_owned() });
+        } else if let Some(word) = mistyped(trimmed) {
+            let error = SpecError::new(
+                format!("this comment looks like `//@ {word}`, and is none: a directive starts with `//@`"),
+                format!("write `//@ {word}` without a space before the `@`, or reword the comment"),
+            );
+            wrong.push(diagnostic(number, column, trimmed.trim_end().len() as u32, error));
         } else if let Some(at) = text.find("//~") {
             let span = (number, at as u32 + 1);
             match expected_errors(number, &text[at + 3..]) {
@@ -122,7 +128,14 @@ pub fn directives(source: &str) -> Result<Directives, Vec<Diagnostic>> {
         }
     }
     flush(&mut pending, &mut found, &mut wrong);
-    if wrong.is_empty() { Ok(found) } else { Err(wrong) }
+    (found, wrong)
+}
+
+/// The directive that a comment such as `// @run` was meant to be.
+fn mistyped(line: &str) -> Option<&'static str> {
+    let text = line.strip_prefix("//")?.trim_start().strip_prefix('@')?;
+    let mut scanner = Scanner::new(text);
+    ["run", "opt"].into_iter().find(|word| scanner.eat_word(word))
 }
 
 /// A directive whose last line may not have come yet.
@@ -180,14 +193,24 @@ fn run(scanner: &mut Scanner<'_>, line: u32) -> Result<Run, SpecError> {
             run.expect = expect(scanner)?;
             return Ok(run);
         }
+        if scanner.rest().starts_with("->") {
+            return Err(SpecError::new("`->` stands before what is expected", "write `=>` here"));
+        }
         if scanner.rest().starts_with("size ") && scanner.eat_word("size") {
             let name = binding(scanner)?;
             let count = number("count", scanner.until_space())?;
             run.sizes.push((name, count));
         } else {
             let name = binding(scanner)?;
+            let bare = scanner.rest().starts_with(|c: char| c.is_ascii_digit());
             if name == "grid" && scanner.eat("(") {
-                run.grid = Some(grid(scanner.until(')', "the grid")?)?);
+                let counts = scanner.until(')', "the grid")?;
+                run.grid = Some(grid(counts).map_err(|_| grid_error(counts))?);
+            } else if name == "grid" && bare {
+                return Err(grid_error(scanner.word()));
+            } else if name == "size" && bare {
+                let fix = format!("name the buffer: `size y={}`", scanner.shown());
+                return Err(SpecError::new("`size` says of no buffer how many elements it has", fix));
             } else {
                 run.inputs.push((name, Spec::scan(scanner)?));
             }
@@ -195,6 +218,20 @@ fn run(scanner: &mut Scanner<'_>, line: u32) -> Result<Run, SpecError> {
         scanner.skip_space();
     }
     Ok(run)
+}
+
+/// The error for a grid that is not `X,Y,Z`; axes that are missing have one workgroup.
+fn grid_error(text: &str) -> SpecError {
+    let mut counts: Vec<&str> = text.split(',').map(str::trim).collect();
+    let is_count = |text: &&str| text.parse::<u32>().is_ok();
+    if !counts.iter().all(is_count) || counts.len() > 3 {
+        counts = vec!["16"];
+    }
+    counts.resize(3, "1");
+    SpecError::new(
+        format!("`{}` is not a grid, which is three counts of workgroups in parentheses", shorten(text)),
+        format!("write `grid=({})`", counts.join(",")),
+    )
 }
 
 /// `NAME=`
@@ -205,10 +242,12 @@ fn binding(scanner: &mut Scanner<'_>) -> Result<String, SpecError> {
         return Ok(name.to_owned());
     }
     scanner.at = before;
-    Err(SpecError::new(
-        format!("`{}` stands where `NAME=SPEC` is expected", scanner.shown()),
-        "write a buffer's name, `=` and its contents without a space between: `x=[1.0, 2.0]`",
-    ))
+    let fix = match scanner.rest().as_bytes().first() {
+        Some(b',') => "separate buffers by a space, without a comma",
+        Some(b'@' | b'%' | b'$') => "write the buffer's name without a sigil: `x=[1.0, 2.0]`",
+        _ => "write a buffer's name, `=` and its contents without a space between: `x=[1.0, 2.0]`",
+    };
+    Err(SpecError::new(format!("`{}` stands where `NAME=SPEC` is expected", scanner.shown()), fix))
 }
 
 fn expect(scanner: &mut Scanner<'_>) -> Result<Expect, SpecError> {
@@ -221,6 +260,7 @@ fn expect(scanner: &mut Scanner<'_>) -> Result<Expect, SpecError> {
     } else {
         let mut buffers = Vec::new();
         while !scanner.is_empty() {
+            before_arrow(scanner)?;
             buffers.push((binding(scanner)?, Spec::scan(scanner)?));
             scanner.skip_space();
         }
@@ -232,8 +272,33 @@ fn expect(scanner: &mut Scanner<'_>) -> Result<Expect, SpecError> {
         }
         Expect::Buffers(buffers)
     };
-    scanner.end()?;
+    scanner.skip_space();
+    if !scanner.is_empty() {
+        before_arrow(scanner)?;
+        return Err(SpecError::new(
+            format!("`{}` stands behind what is expected", scanner.shown()),
+            "expect one thing behind `=>`: buffers, `trap CODE` or `race`",
+        ));
+    }
     Ok(expect)
+}
+
+/// Reports what stands behind `=>` and belongs before it.
+fn before_arrow(scanner: &Scanner<'_>) -> Result<(), SpecError> {
+    let rest = scanner.rest();
+    let (what, form) = if rest.starts_with("size ") || rest.starts_with("size=") {
+        ("size", "size NAME=COUNT")
+    } else if rest.starts_with("grid=(") || rest.starts_with("grid=") && !rest.starts_with("grid=[") {
+        ("grid", "grid=(X,Y,Z)")
+    } else if rest.starts_with("=>") {
+        return Err(SpecError::new("a second `=>`", "write everything expected behind one `=>`"));
+    } else {
+        return Ok(());
+    };
+    Err(SpecError::new(
+        format!("`{what}` stands behind `=>`, where only what is expected stands"),
+        format!("move `{form}` before `=>`"),
+    ))
 }
 
 /// What stands behind a `//~` on line `line`.
@@ -263,7 +328,8 @@ mod tests {
         let source = "//@ run a=[2.0] x=rand(seed=1, count=3) size y=3 grid=(1, 2,3) => y=[1, 2] z=hex\"00\"\n\
             program @p workgroup(1, 1, 1) {\n  //@ run grid=[1]\n  //@+ => trap 7\n  bad //~ error[V001] error[V002]\n\
             //~^^ error[P003]\n}\n//@ run => race\n//@ opt fold dce\n";
-        let found = directives(source).unwrap();
+        let (found, wrong) = directives(source);
+        assert_eq!(wrong, []);
         let first = &found.runs[0];
         assert_eq!(first.inputs[0], ("a".into(), Spec::List(vec!["2.0".into()])));
         assert_eq!(first.inputs[1].1, Spec::Rand { seed: 1, count: Some(3) });
@@ -282,8 +348,8 @@ mod tests {
 
     #[test]
     fn the_rule_has_a_wrong_and_a_right_example() {
-        assert_eq!(directives(RULE.wrong).unwrap_err()[0].code, RULE.code);
-        assert_eq!(directives(RULE.right).unwrap().runs.len(), 1);
+        assert_eq!(directives(RULE.wrong).1[0].code, RULE.code);
+        assert_eq!(directives(RULE.right).0.runs.len(), 1);
     }
 
     #[test]
@@ -308,13 +374,9 @@ mod tests {
                 }
             }
             let mangled: String = chars.into_iter().collect();
-            match directives(&mangled) {
-                Ok(_) => {}
-                Err(wrong) => {
-                    refused += 1;
-                    assert!(wrong.iter().all(|finding| !finding.fix.is_empty()), "{mangled}");
-                }
-            }
+            let wrong = directives(&mangled).1;
+            refused += usize::from(!wrong.is_empty());
+            assert!(wrong.iter().all(|finding| !finding.fix.is_empty()), "{mangled}");
         }
         assert!(refused > 10_000, "{refused} of 20000 are refused");
     }
@@ -337,10 +399,41 @@ mod tests {
             ("//~^ error[V001]", 1, "not an expectation"),
         ];
         for (source, column, message) in cases {
-            let wrong = directives(source).expect_err(source);
+            let wrong = directives(source).1;
             assert!(wrong[0].message.contains(message), "{source}: {}", wrong[0]);
             let Place::Source(span) = wrong[0].place else { panic!("{source}") };
             assert_eq!((span.line, span.column), (1, column), "{source}");
         }
+    }
+
+    #[test]
+    fn wrong_directives_are_told_the_right_spelling() {
+        let cases = [
+            ("//@ run x=[1] grid=2 => y=[1]", "`2` is not a grid", "`grid=(2,1,1)`"),
+            ("//@ run x=[1] grid=16,1,1 => y=[1]", "`16,1,1` is not a grid", "`grid=(16,1,1)`"),
+            ("//@ run x=[1] grid=(1,1) => y=[1]", "`1,1` is not a grid", "`grid=(1,1,1)`"),
+            ("//@ run x=[1] size=1 => y=[1]", "`size`", "`size y=1`"),
+            ("//@ run x=[1] => y=[1] size y=1", "`size` stands behind", "`size NAME=COUNT` before `=>`"),
+            ("//@ run x=[1] => y=[1] grid=(1,1,1)", "`grid` stands behind", "`grid=(X,Y,Z)` before `=>`"),
+            ("//@ run x=[1] => trap 7 grid=(1,1,1)", "`grid` stands behind", "before `=>`"),
+            ("//@ run x=[1] => y=[1] => z=[1]", "a second `=>`", "one `=>`"),
+            ("//@ run x=[1] -> y=[1]", "`->`", "write `=>`"),
+            ("//@ run x=1 => y=[1]", "`1` is not an input", "`[1]`"),
+            ("//@ run x=[1], y=[2]", "`,` stands", "without a comma"),
+            ("//@ run @x=[1]", "`@x=[1]` stands", "without a sigil"),
+            ("// @run x=[1]", "looks like `//@ run`", "`//@ run`"),
+            ("  // @ opt all", "looks like `//@ opt`", "`//@ opt`"),
+        ];
+        for (source, message, fix) in cases {
+            let wrong = directives(source).1;
+            assert_eq!(wrong.len(), 1, "{source}");
+            assert!(
+                wrong[0].message.contains(message) && wrong[0].fix.contains(fix),
+                "{source}: {}",
+                wrong[0]
+            );
+        }
+        let (found, wrong) = directives("//@ run grid=2\n//@ run x=[1]\n//@run x=[2]\n// a comment @run\n");
+        assert_eq!((found.runs.len(), wrong.len()), (2, 1), "a wrong directive leaves the others");
     }
 }

@@ -120,10 +120,15 @@ impl Spec {
         if scanner.eat("[") {
             return scan::list(scanner);
         }
-        Err(SpecError::new(
-            format!("`{}` is not an input", scanner.shown()),
-            "write `[1, 2, 3]`, `[0; 1000]`, `hex\"00ff\"`, `@file.bin` or `rand(seed=7, count=4096)`",
-        ))
+        let shown = scanner.shown();
+        let fix = match shown.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
+            true => format!("write a list: `[{shown}]`"),
+            false => {
+                "write `[1, 2, 3]`, `[0; 1000]`, `hex\"00ff\"`, `@file.bin` or `rand(seed=7, count=4096)`"
+                    .into()
+            }
+        };
+        Err(SpecError::new(format!("`{shown}` is not an input"), fix))
     }
 
     /// The bytes of a buffer with elements `ty`. Files are found from `folder`.

@@ -82,9 +82,14 @@ impl<'s> Scanner<'s> {
         Err(SpecError::new(format!("`{}` stands behind the input", self.shown()), "write one input only"))
     }
 
-    /// The next few characters, for messages.
+    /// The next word, for messages.
+    pub(crate) fn word(&self) -> &'s str {
+        self.rest().split_whitespace().next().unwrap_or("")
+    }
+
+    /// The next word as a message shows it.
     pub(crate) fn shown(&self) -> String {
-        shorten(self.rest())
+        shorten(self.word())
     }
 }
 
