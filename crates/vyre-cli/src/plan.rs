@@ -3,7 +3,7 @@
 use crate::args::LaunchArgs;
 use crate::load::Loaded;
 use crate::report::{Failure, Found};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use vyre::filetest::difference;
 use vyre::host::{Kernel, Launch, Output};
 use vyre::launch::bound_buffers;
@@ -26,12 +26,13 @@ impl Plan {
     pub(crate) fn new(args: &LaunchArgs, loaded: &Loaded) -> Result<Plan, Failure> {
         let mut inputs = Vec::new();
         for input in &args.inputs {
-            let (name, spec) = pair("--in", "x=[1, 2, 3]", input)?;
-            inputs.push((name, Spec::parse(spec)?, PathBuf::new()));
+            let (name, spec) = pair("--in", "SPEC", input)?;
+            let spec = parse_spec(loaded, &name, spec)?;
+            inputs.push((name, spec, PathBuf::new()));
         }
         let mut sizes = Vec::new();
         for size in &args.sizes {
-            let (name, count) = pair("--size", "y=1024", size)?;
+            let (name, count) = pair("--size", "1024", size)?;
             let count = count.parse().map_err(|_| {
                 Failure::usage(
                     format!("`{}` is not a number of elements", count.escape_debug()),
@@ -140,13 +141,37 @@ impl Plan {
     }
 }
 
+/// What stands behind `--in NAME=`. Elements that only lack their brackets are offered with them.
+fn parse_spec(loaded: &Loaded, name: &str, text: &str) -> Result<Spec, Failure> {
+    let elements = |list: &String| {
+        let buffer = loaded.program.parts().buffers.iter().find(|buffer| *buffer.name == *name);
+        let spec = Spec::parse(list).ok().filter(|spec| matches!(spec, Spec::List(_)));
+        spec.zip(buffer).is_some_and(|(spec, buffer)| spec.bytes_for(buffer, Path::new("")).is_ok())
+    };
+    Spec::parse(text).map_err(|error| {
+        let lists = [format!("[{text}]"), format!("[{text}.0]")];
+        match lists.into_iter().find(elements).filter(|_| !text.trim().is_empty()) {
+            Some(list) => Failure::usage(error.message, format!("write `--in '{name}={list}'`")),
+            None => error.into(),
+        }
+    })
+}
+
 /// `NAME=REST`
 pub(crate) fn pair<'a>(option: &str, example: &str, text: &'a str) -> Result<(String, &'a str), Failure> {
     match text.split_once('=') {
-        Some((name, rest)) if !name.is_empty() => Ok((name.trim_start_matches('@').to_owned(), rest)),
-        _ => Err(Failure::usage(
-            format!("`{option} {}` has no name and `=`", text.escape_debug()),
-            format!("write `{option} '{example}'`"),
+        Some(("", rest)) => Err(Failure::usage(
+            format!("`{option} {}` names no buffer", text.escape_debug()),
+            format!("write `{option} 'NAME={}'`", rest.escape_debug()),
         )),
+        Some((name, rest)) => Ok((name.trim_start_matches('@').to_owned(), rest)),
+        None => {
+            let is_name = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !text.is_empty();
+            let name = if is_name { text } else { "NAME" };
+            Err(Failure::usage(
+                format!("`{option} {}` has no `=`", text.escape_debug()),
+                format!("write `{option} '{name}={example}'`"),
+            ))
+        }
     }
 }

@@ -6,22 +6,10 @@
 use std::fmt::Write as _;
 use vyre_foundation::ir::{OpId, TypeSet};
 
-/// Sets that have a name on the page.
-const SETS: [(&str, TypeSet); 8] = [
-    ("int32", TypeSet::INT32),
-    ("int", TypeSet::INT),
-    ("float", TypeSet::FLOAT),
-    ("num", TypeSet::NUM),
-    ("signed", TypeSet::SIGNED),
-    ("logic", TypeSet::LOGIC),
-    ("any", TypeSet::ANY),
-    ("stored", TypeSet::STORED),
-];
-
 /// The page.
 pub fn ops_page() -> String {
     let mut page = String::from(INTRODUCTION);
-    for (name, set) in SETS {
+    for (name, set) in TypeSet::NAMED {
         let _ = writeln!(page, "| {name} | {set} |");
     }
     let mut current = "";
@@ -34,7 +22,7 @@ pub fn ops_page() -> String {
         let info = op.info();
         // A bar would end the table's cell.
         let syntax = info.syntax.replace("  |  ", "` or `");
-        let _ = writeln!(page, "| `{syntax}` | {} | {} |", set_name(info.types), info.doc);
+        let _ = writeln!(page, "| `{syntax}` | {} | {} |", info.types.name(), info.doc);
     }
     page
 }
@@ -50,13 +38,6 @@ suffix; where an op takes several types, this page names the set:
 | set | types |
 | --- | --- |
 ";
-
-fn set_name(set: TypeSet) -> String {
-    if set.is_empty() {
-        return String::new();
-    }
-    SETS.iter().find(|(_, named)| *named == set).map_or_else(|| set.to_string(), |(name, _)| name.to_string())
-}
 
 /// The section in which an op stands. Computing ops are split by what they are about, as their tags are.
 fn section(op: OpId) -> (&'static str, &'static str) {

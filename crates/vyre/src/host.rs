@@ -15,7 +15,7 @@ use vyre_driver::{BackendError, CancelToken, DispatchConfig, ErrorCode};
 use vyre_foundation::diagnostic::{Diagnostic, Place};
 use vyre_foundation::ir::builder::Element;
 use vyre_foundation::ir::{Buffer, BufferId, Program, ProgramParts};
-use vyre_foundation::launch::bound_buffers;
+use vyre_foundation::launch::{bound_buffers, element_count};
 use vyre_foundation::text;
 use vyre_foundation::validate::{ValidProgram, validate};
 use vyre_reference::{Finding, Options, RunError, Schedule, Trace};
@@ -248,17 +248,29 @@ impl<'k> Launch<'k> {
                 format!("`@{name}` is given twice"),
                 "give each buffer its contents or its size, once",
             )),
-            Ok(at) => {
-                self.contents[at] = Some(bytes);
-                self
-            }
+            Ok(at) => match element_count(self.buffer(at), bytes.len() as u64) {
+                Ok(_) => {
+                    self.contents[at] = Some(bytes);
+                    self
+                }
+                Err(error) => self.fail(Error::launch(error.message, error.fix)),
+            },
             Err(error) => self.fail(error),
         }
     }
 
     /// Gives a buffer `count` elements, all zero.
     pub fn size(self, name: &str, count: u64) -> Launch<'k> {
-        let sized = self.find(name).and_then(|at| Ok(bytes_of(count, self.buffer(at).ty)?));
+        let sized = self.find(name).and_then(|at| {
+            let buffer = self.buffer(at);
+            match buffer.len.filter(|len| u64::from(*len) != count) {
+                Some(len) => Err(Error::launch(
+                    format!("`@{name}` is declared {}[{len}], and {count} elements are asked for", buffer.ty),
+                    "leave its size out, or change its declaration",
+                )),
+                None => Ok(bytes_of(count, buffer.ty)?),
+            }
+        });
         match sized {
             Ok(bytes) => self.bytes(name, vec![0; bytes]),
             Err(error) => self.fail(error),

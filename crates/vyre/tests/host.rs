@@ -88,6 +88,8 @@ fn mistakes_say_what_to_do() {
         (good().size("y", 1).backend("abacus").run(), "backend `abacus`", "reference"),
         (good().size("y", 1).grid([u32::MAX, 2, 1]).run(), "lanes", "fewer workgroups"),
         (good().bytes("y", vec![0; 3]).run(), "3 bytes", "bind 0 or 4 bytes"),
+        (kernel.launch().size("a", 3).run(), "declared f32[1], and 3 elements", "size out"),
+        (kernel.launch().input("a", &[1.0f32, 2.0]).run(), "bound with 2 elements", "exactly 1 element"),
     ];
     for (result, message, fix) in cases {
         let error = result.unwrap_err();

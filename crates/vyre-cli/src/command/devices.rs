@@ -6,11 +6,15 @@ use serde_json::{Value, json};
 use vyre::VyreBackend;
 use vyre::driver::registry::{self, BackendRegistration};
 
+/// What the rows `native` and `not native` say.
+const NATIVE: &str = "Native is what the device does itself. The rest is done in other ways with the same bytes, or refused before the run.";
+
 pub(crate) fn run(report: &Report) -> Result<u8, Failure> {
     let all = registry::registrations();
     report.json(|| json!({ "backends": all.iter().map(|one| as_json(one)).collect::<Vec<_>>() }));
     if !report.is_json() {
         report.text(&all.iter().map(|one| as_text(one)).collect::<Vec<_>>().join("\n"));
+        report.text(&format!("\n{NATIVE}\n"));
     }
     Ok(OK)
 }

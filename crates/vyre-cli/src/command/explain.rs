@@ -8,7 +8,7 @@ use vyre::diagnostic::Rule;
 use vyre::rules;
 
 pub(crate) fn run(args: &Explain, report: &Report) -> Result<u8, Failure> {
-    let Some(code) = &args.code else {
+    let Some(asked) = &args.code else {
         report.json(|| json!({ "rules": rules().map(brief).collect::<Vec<_>>() }));
         let rows: Vec<Vec<String>> =
             rules().map(|rule| vec![rule.code.to_owned(), rule.title.to_owned()]).collect();
@@ -16,11 +16,15 @@ pub(crate) fn run(args: &Explain, report: &Report) -> Result<u8, Failure> {
         return Ok(OK);
     };
     // People copy `error[V031]` as it stands.
-    let code = code.trim_start_matches("error[").trim_end_matches(']').to_ascii_uppercase();
+    let asked = asked.trim_start_matches("error[").trim_end_matches(']');
+    let code = asked.to_ascii_uppercase();
     let Some(rule) = rules().find(|rule| rule.code == code) else {
         return Err(Failure::usage(
-            format!("there is no finding `{}`", code.escape_debug()),
-            "`vyre explain` lists every code",
+            format!("there is no finding `{}`", asked.escape_debug()),
+            match with_all_digits(&code) {
+                Some(near) => format!("did you mean `{near}`? `vyre explain` lists every code"),
+                None => "`vyre explain` lists every code".into(),
+            },
         ));
     };
     report.json(|| full(rule));
@@ -31,6 +35,14 @@ pub(crate) fn run(args: &Explain, report: &Report) -> Result<u8, Failure> {
         }
     }
     Ok(OK)
+}
+
+/// The code that differs in leading zeros alone: `V031` for `V31`.
+fn with_all_digits(code: &str) -> Option<&'static str> {
+    let number = |code: &str| code.get(1..)?.parse::<u32>().ok();
+    let same = |rule: &&Rule| rule.code.get(..1) == code.get(..1) && number(rule.code) == number(code);
+    number(code)?;
+    rules().find(same).map(|rule| rule.code)
 }
 
 fn brief(rule: &Rule) -> Value {

@@ -4,7 +4,7 @@ use crate::args::Ops;
 use crate::report::{BOLD, Failure, OK, Report, paint};
 use crate::table::{Align, columns};
 use serde_json::{Value, json};
-use vyre::ir::{ArgType, Effect, OpId, OpInfo, ResultType};
+use vyre::ir::{ArgType, Effect, OpId, OpInfo, ResultType, TypeSet};
 
 pub(crate) fn run(args: &Ops, report: &Report) -> Result<u8, Failure> {
     let Some(name) = &args.name else {
@@ -45,30 +45,14 @@ fn list() -> String {
     let mut rows = vec![["op", "types", "form", "effect"].map(String::from).to_vec()];
     for op in OpId::all() {
         let info = op.info();
-        rows.push(vec![info.name.into(), types(info), info.syntax.into(), effect_name(info.effect).into()]);
+        let types = if info.types.is_empty() { "-".into() } else { info.types.name() };
+        rows.push(vec![info.name.into(), types, info.syntax.into(), effect_name(info.effect).into()]);
     }
     let text = columns(&[Align::Left; 4], &rows);
     let (head, rest) = text.split_once('\n').unwrap_or((&text, ""));
-    format!("{}\n{rest}\n`vyre ops NAME` shows one in full.\n", paint(BOLD, head))
-}
-
-/// The type suffixes, the usual sets by one word.
-fn types(info: &OpInfo) -> String {
-    use vyre::ir::TypeSet;
-    let known = [
-        (TypeSet::NONE, "-"),
-        (TypeSet::BOOL, "bool"),
-        (TypeSet::INT32, "u32 i32"),
-        (TypeSet::INT, "integers"),
-        (TypeSet::FLOAT, "floats"),
-        (TypeSet::NUM, "numbers"),
-        (TypeSet::SIGNED, "signed numbers"),
-        (TypeSet::LOGIC, "integers, bool"),
-        (TypeSet::ANY, "numbers, bool"),
-        (TypeSet::STORED, "stored types"),
-    ];
-    let word = known.iter().find(|(set, _)| *set == info.types).map(|(_, word)| (*word).to_owned());
-    word.unwrap_or_else(|| info.types.to_string())
+    let sets = TypeSet::NAMED.map(|(name, set)| vec![name.to_owned(), set.to_string()]);
+    let sets = columns(&[Align::Left; 2], &sets);
+    format!("{}\n{rest}\n{sets}\n`vyre ops NAME` shows one op in full.\n", paint(BOLD, head))
 }
 
 fn full(info: &OpInfo) -> String {

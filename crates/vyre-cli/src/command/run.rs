@@ -99,7 +99,7 @@ fn out_files(args: &Run, kernel: &Kernel) -> Result<Vec<(String, PathBuf)>, Fail
     let outputs = || parts.buffers.iter().filter(|buffer| buffer.is_output());
     let mut files = Vec::new();
     for out in &args.outputs {
-        let (name, path) = pair("--out", "y=y.bin", out)?;
+        let (name, path) = pair("--out", "FILE", out)?;
         if !outputs().any(|buffer| *buffer.name == *name) {
             let names: Vec<String> = outputs().map(|buffer| format!("@{}", buffer.name)).collect();
             return Err(Failure::usage(

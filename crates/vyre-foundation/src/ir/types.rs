@@ -200,6 +200,24 @@ impl TypeSet {
     pub const STORED: TypeSet =
         TypeSet::NUM.or(TypeSet::of(&[DataType::U8, DataType::I8, DataType::U16, DataType::I16]));
 
+    /// The sets of several types that tables of ops call by a name.
+    pub const NAMED: [(&'static str, TypeSet); 8] = [
+        ("int32", TypeSet::INT32),
+        ("int", TypeSet::INT),
+        ("float", TypeSet::FLOAT),
+        ("num", TypeSet::NUM),
+        ("signed", TypeSet::SIGNED),
+        ("logic", TypeSet::LOGIC),
+        ("any", TypeSet::ANY),
+        ("stored", TypeSet::STORED),
+    ];
+
+    /// The set's name among [`TypeSet::NAMED`], or else its types.
+    pub fn name(self) -> String {
+        let named = TypeSet::NAMED.iter().find(|(_, set)| *set == self);
+        named.map_or_else(|| self.to_string(), |(name, _)| (*name).to_owned())
+    }
+
     const fn of(types: &[DataType]) -> TypeSet {
         let mut bits = 0;
         let mut i = 0;
