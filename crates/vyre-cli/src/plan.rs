@@ -5,8 +5,8 @@ use crate::load::Loaded;
 use crate::report::{Failure, Found};
 use std::path::{Path, PathBuf};
 use vyre::filetest::difference;
-use vyre::host::{Kernel, Launch, Output};
-use vyre::launch::bound_buffers;
+use vyre::host::{Kernel, Launch, Missing, Output};
+use vyre::ir::Buffer;
 use vyre::spec::{Expect, Spec, directives};
 use vyre::text::SourceMap;
 
@@ -72,33 +72,6 @@ impl Plan {
         Ok(())
     }
 
-    /// What is missing, with the option that gives it.
-    fn check_complete(&self, kernel: &Kernel) -> Result<(), Failure> {
-        let parts = kernel.program().parts();
-        for buffer in bound_buffers(parts).into_iter().map(|id| parts.buffer(id)) {
-            let name = &*buffer.name;
-            let given = self.inputs.iter().any(|(given, ..)| given == name)
-                || self.sizes.iter().any(|(given, _)| given == name);
-            if given || buffer.len.is_some() && buffer.is_writable() {
-                continue;
-            }
-            let ty = buffer.ty;
-            return Err(match buffer.is_writable() {
-                true => Failure::usage(
-                    format!("nothing says how many elements `@{name}` has"),
-                    format!("add `--size {name}=COUNT`, or `--in '{name}=SPEC'` with elements of type {ty}"),
-                ),
-                false => Failure::usage(
-                    format!("`@{name}` has no input"),
-                    format!(
-                        "add `--in '{name}=SPEC'` with elements of type {ty}; `vyre run --help` shows SPECs"
-                    ),
-                ),
-            });
-        }
-        Ok(())
-    }
-
     /// The launch, complete but for its backend.
     pub(crate) fn launch<'k>(&self, args: &LaunchArgs, kernel: &'k Kernel) -> Result<Launch<'k>, Failure> {
         let parts = kernel.program().parts();
@@ -114,12 +87,12 @@ impl Plan {
         for (name, count) in &self.sizes {
             launch = launch.size(name, *count);
         }
-        // What the launch finds wrong with what is given comes before what is missing.
-        if launch.mistake().is_none() {
-            self.check_complete(kernel)?;
-        }
         if let Some(grid) = self.grid {
             launch = launch.grid(grid);
+        }
+        // What the launch finds wrong with what is given comes before what is missing.
+        if let Some(missing) = launch.missing().filter(|_| launch.mistake().is_none()) {
+            return Err(missing.error(option_for(missing)).into());
         }
         if let Some(timeout) = args.timeout {
             launch = launch.timeout(timeout);
@@ -138,6 +111,19 @@ impl Plan {
             differences.extend(difference(buffer, &spec.bytes_for(buffer, &self.folder)?, actual));
         }
         Ok(differences)
+    }
+}
+
+/// The option that gives what is missing.
+fn option_for(missing: Missing<'_>) -> String {
+    match missing {
+        Missing::Input(Buffer { name, ty, .. }) => {
+            format!("add `--in '{name}=SPEC'` with elements of type {ty}; `vyre run --help` shows SPECs")
+        }
+        Missing::Size(Buffer { name, ty, .. }) => {
+            format!("add `--size {name}=COUNT`, or `--in '{name}=SPEC'` with elements of type {ty}")
+        }
+        Missing::Grid(_) => "add `--grid X,Y,Z`, the workgroups along each axis".into(),
     }
 }
 

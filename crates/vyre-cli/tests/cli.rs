@@ -312,6 +312,12 @@ fn wrong_inputs_are_refused_with_a_fix() {
     std::fs::write(folder.join("bare.vyre"), bare.join("\n")).unwrap();
     commands.push(&["run", "bare.vyre", "--in", "a=[2.0]"]);
     commands.push(&["run", "bare.vyre", "--in", "a=[2.0]", "--in", "x=[1.0]"]);
+    let plane = "program @plane workgroup(1, 1, 1) {\n  buffer @y : read_write u32[4] binding 0 output\n\n  \
+        %i = global_id y\n  store.u32 @y[%i], %i\n}\n";
+    std::fs::write(folder.join("plane.vyre"), plane).unwrap();
+    commands.push(&["run", "plane.vyre"]);
+    std::fs::write(folder.join("plane_test.vyre"), format!("//@ run\n{plane}")).unwrap();
+    commands.push(&["test", "plane_test.vyre"]);
     // Usage errors are JSON too where that is asked for.
     commands.push(&["run", "saxpy.vyre", "--grid", "1,2", "--json"]);
     commands.push(&["rnu", "--json"]);

@@ -6,7 +6,7 @@
 //! passes make of the program with the `.expected` file beside it. A file without any of these must be a valid program.
 //! Not here: finding files and printing results. The command and the test kit do that.
 
-use crate::host::{Error, ErrorKind, Kernel, Output, word};
+use crate::host::{Error, ErrorKind, Kernel, Missing, Output, word};
 use crate::show::Source;
 use crate::spec::{Directives, Expect, ExpectedError, Opt, Run, Spec, SpecError, directives};
 use std::path::Path;
@@ -296,7 +296,20 @@ pub fn launch(
         )
         .into());
     }
-    launch.run()
+    match launch.missing().filter(|_| launch.mistake().is_none()) {
+        None => launch.run(),
+        Some(missing) => Err(missing.error(match missing {
+            Missing::Input(Buffer { name, ty, .. }) => {
+                format!("add `{name}=SPEC` to the directive, with elements of type {ty}")
+            }
+            Missing::Size(Buffer { name, ty, .. }) => {
+                format!(
+                    "add `size {name}=COUNT` to the directive, or `{name}=SPEC` with elements of type {ty}"
+                )
+            }
+            Missing::Grid(_) => "add `grid=(X,Y,Z)` to the directive, the workgroups along each axis".into(),
+        })),
+    }
 }
 
 /// Whether a buffer that the run could start at zero has no length.

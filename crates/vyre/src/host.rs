@@ -15,7 +15,7 @@ use vyre_driver::{BackendError, CancelToken, DispatchConfig, ErrorCode};
 use vyre_foundation::diagnostic::{Diagnostic, Place};
 use vyre_foundation::ir::builder::Element;
 use vyre_foundation::ir::{Buffer, BufferId, Program, ProgramParts};
-use vyre_foundation::launch::{bound_buffers, element_count};
+use vyre_foundation::launch::{self, bound_buffers, element_count};
 use vyre_foundation::text;
 use vyre_foundation::validate::{ValidProgram, validate};
 use vyre_reference::{Finding, Options, RunError, Schedule, Trace};
@@ -207,6 +207,29 @@ impl Kernel {
     }
 }
 
+/// What a launch still needs.
+#[derive(Clone, Copy, Debug)]
+pub enum Missing<'p> {
+    /// The contents of a buffer that the program only reads.
+    Input(&'p Buffer),
+    /// The number of elements of a buffer that the program writes.
+    Size(&'p Buffer),
+    /// The grid of a program that asks for its place along y or z.
+    Grid(&'p ProgramParts),
+}
+
+impl Missing<'_> {
+    /// The error of it, with a fix in the words of whoever describes the launch.
+    pub fn error(self, fix: impl Into<String>) -> Error {
+        let message = match self {
+            Missing::Input(buffer) => format!("`@{}` has no input", buffer.name),
+            Missing::Size(buffer) => format!("nothing says how many elements `@{}` has", buffer.name),
+            Missing::Grid(parts) => launch::grid_missing(parts).message,
+        };
+        Error::launch(message, fix)
+    }
+}
+
 /// A run being described.
 pub struct Launch<'k> {
     kernel: &'k Kernel,
@@ -230,7 +253,7 @@ impl<'k> Launch<'k> {
             let (ty, given) = (ty.unwrap_or(T::TYPE), T::TYPE);
             return self.fail(Error::launch(
                 format!("`@{name}` has elements of type {ty}, and {given} are given"),
-                format!("pass a slice of {ty}"),
+                format!("call `.input(\"{name}\", ...)` with a slice of {ty}"),
             ));
         }
         let size = T::TYPE.bytes();
@@ -325,10 +348,38 @@ impl<'k> Launch<'k> {
         self.error.as_ref()
     }
 
+    /// The first thing that [`Launch::run`] needs and nobody gave.
+    pub fn missing(&self) -> Option<Missing<'k>> {
+        for (at, given) in self.contents.iter().enumerate() {
+            let buffer = self.buffer(at);
+            match (given, buffer.is_writable(), buffer.len) {
+                (Some(_), ..) | (None, true, Some(_)) => {}
+                (None, true, None) => return Some(Missing::Size(buffer)),
+                (None, false, _) => return Some(Missing::Input(buffer)),
+            }
+        }
+        let parts = self.kernel.program.parts();
+        let derived = self.grid.is_some() || launch::indirect(parts).is_some() || !launch::needs_grid(parts);
+        (!derived).then_some(Missing::Grid(parts))
+    }
+
     /// Runs the kernel.
     pub fn run(mut self) -> Result<Output, Error> {
         if let Some(error) = self.error.take() {
             return Err(error);
+        }
+        if let Some(missing) = self.missing() {
+            return Err(missing.error(match missing {
+                Missing::Input(Buffer { name, ty, .. }) => {
+                    format!("call `.input(\"{name}\", ...)` with a slice of {ty}")
+                }
+                Missing::Size(Buffer { name, ty, .. }) => {
+                    format!(
+                        "call `.size(\"{name}\", count)`, or `.input(\"{name}\", ...)` with a slice of {ty}"
+                    )
+                }
+                Missing::Grid(_) => "call `.grid([x, y, z])` with the workgroups along each axis".into(),
+            }));
         }
         let buffers = self.contents()?;
         let watched =
@@ -375,7 +426,7 @@ impl<'k> Launch<'k> {
     /// Refuses to watch a lane that the grid does not have.
     fn check_lane(&self, lane: [u32; 3], buffers: &[Vec<u8>]) -> Result<(), Error> {
         let parts = self.kernel.program.parts();
-        let grid = vyre_foundation::launch::admit(parts, self.grid, buffers)
+        let grid = launch::admit(parts, self.grid, buffers)
             .map_err(|error| Error::launch(error.message, error.fix))?
             .grid;
         let lanes = [0, 1, 2].map(|axis| u64::from(grid[axis]) * u64::from(parts.workgroup[axis]));
@@ -433,31 +484,14 @@ impl<'k> Launch<'k> {
         })
     }
 
-    /// What every bound buffer starts with.
+    /// What every bound buffer starts with: what is given, or zeros.
     fn contents(&mut self) -> Result<Vec<Vec<u8>>, Error> {
         let given = std::mem::take(&mut self.contents);
-        let mut contents = Vec::with_capacity(given.len());
-        for (at, given) in given.into_iter().enumerate() {
+        let zeros = |at: usize| {
             let buffer = self.buffer(at);
-            let name = &buffer.name;
-            contents.push(match (given, buffer.len) {
-                (Some(bytes), _) => bytes,
-                (None, Some(len)) if buffer.is_writable() => vec![0; bytes_of(u64::from(len), buffer.ty)?],
-                (None, _) if buffer.is_writable() => {
-                    return Err(Error::launch(
-                        format!("nothing says how many elements `@{name}` has"),
-                        format!("give its size or its contents, elements of type {}", buffer.ty),
-                    ));
-                }
-                (None, _) => {
-                    return Err(Error::launch(
-                        format!("`@{name}` has no input"),
-                        format!("give its contents, elements of type {}", buffer.ty),
-                    ));
-                }
-            });
-        }
-        Ok(contents)
+            Ok(vec![0; bytes_of(u64::from(buffer.len.unwrap_or(0)), buffer.ty)?])
+        };
+        given.into_iter().enumerate().map(|(at, given)| given.map_or_else(|| zeros(at), Ok)).collect()
     }
 
     fn buffer(&self, at: usize) -> &'k Buffer {
@@ -523,7 +557,7 @@ impl Output {
         if ty != T::TYPE {
             return Err(Error::launch(
                 format!("`@{name}` has elements of type {ty}, and {} are asked for", T::TYPE),
-                format!("ask for a vector of {ty}"),
+                format!("call `.get::<{ty}>(\"{name}\")`"),
             ));
         }
         Ok(bytes.chunks_exact(ty.bytes()).map(|element| T::from_bits(word(element))).collect())

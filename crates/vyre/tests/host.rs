@@ -77,13 +77,19 @@ fn every_schedule_gives_the_same_bytes() {
 #[test]
 fn mistakes_say_what_to_do() {
     let kernel = saxpy();
+    let plane = Program::build("plane", [4, 1, 1], |k| {
+        let y = k.read_write::<u32>("y", 0).output();
+        y.put(k.global_id(Axis::X), k.global_id(Axis::Y));
+    });
+    let plane = Kernel::new(&plane.unwrap()).unwrap();
     let good = || kernel.launch().input("a", &[2.0f32]).input("x", &[1.0f32]);
     let cases = [
         (good().input("z", &[1.0f32]).run(), "no buffer `z`", "@a, @x, @y"),
         (good().input("y", &[1u32]).run(), "u32 are given", "slice of f32"),
         (good().input("x", &[1.0f32]).run(), "given twice", "once"),
-        (good().run(), "how many elements `@y`", "size"),
-        (kernel.launch().run(), "`@a` has no input", "f32"),
+        (good().run(), "how many elements `@y`", "`.size(\"y\", count)`, or `.input(\"y\", ...)`"),
+        (kernel.launch().run(), "`@a` has no input", "`.input(\"a\", ...)` with a slice of f32"),
+        (plane.launch().size("y", 4).run(), "no grid is given", "`.grid([x, y, z])`"),
         (good().size("y", 1 << 40).run(), "limit of 1073741824 bytes", "268435456"),
         (good().size("y", 1).backend("abacus").run(), "backend `abacus`", "reference"),
         (good().size("y", 1).grid([u32::MAX, 2, 1]).run(), "lanes", "fewer workgroups"),
@@ -97,7 +103,7 @@ fn mistakes_say_what_to_do() {
         assert!(error.message.contains(message) && error.fix.contains(fix), "{error}");
     }
     let output = good().size("y", 1).run().unwrap();
-    assert!(output.get::<f64>("y").unwrap_err().fix.contains("vector of f32"));
+    assert!(output.get::<f64>("y").unwrap_err().fix.contains("`.get::<f32>(\"y\")`"));
     assert!(output.get::<f32>("z").unwrap_err().message.contains("no buffer `z`"));
 }
 
