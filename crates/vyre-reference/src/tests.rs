@@ -260,7 +260,7 @@ fn a_trace_shows_lines_values_and_flow() {
     let launch = Launch { grid: None, buffers: vec![bytes(&[0x3f80_0000, 0x4000_0000]), bytes(&[0, 0])] };
     run(&program(source), launch, &options).unwrap();
     expect_test::expect![[r#"
-          step   line  runs                                      gives                           because
+        step     line  runs                                      gives                           because
              1      9  %i = global_id x                          %i = 1
              2     10  var $sum : f32 = 0.0
              3     11  for %k in 0..2 {                          %k = 0                          trip 1

@@ -90,7 +90,7 @@ pub struct TraceEvent {
 impl TraceEvent {
     /// What stands above the columns of [`TraceEvent::row`].
     pub const HEADER: &'static str =
-        "  step   line  runs                                      gives                           because";
+        "step     line  runs                                      gives                           because";
 
     /// The event as a row of text. The line's number is that of the source which `map` belongs to.
     pub fn row(&self, map: &SourceMap) -> String {
