@@ -312,8 +312,11 @@ fn parse_integer(parts: &Parts<'_>) -> Result<u64, LiteralError> {
     if is_float_form(number) {
         let whole = number.split(['.', 'e', 'E']).next().unwrap_or("");
         let fix = match whole.bytes().all(|b| b.is_ascii_digit()) && !whole.is_empty() {
-            true => format!("write an integer such as `{}{whole}`", if negative { "-" } else { "" }),
-            false => "write an integer".to_string(),
+            true => format!(
+                "write an integer such as `{}{whole}`, or a float type such as f32 instead of {ty}",
+                if negative { "-" } else { "" }
+            ),
+            false => format!("write an integer, or a float type such as f32 instead of {ty}"),
         };
         return Err(error("P014", format!("`{}` is a float, and {ty} is an integer type", clip(text)), fix));
     }

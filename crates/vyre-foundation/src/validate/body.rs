@@ -51,8 +51,8 @@ pub(super) struct BodyCheck<'a> {
     pub(super) site: u32,
     next_site: u32,
     loops: u32,
-    values: Scopes,
-    locals: Scopes,
+    values: Scopes<'a>,
+    locals: Scopes<'a>,
     value_types: Vec<Option<DataType>>,
     pub(super) local_types: Vec<Option<LocalType>>,
     /// The names of values, filled when a fix first needs a new one, with the last
@@ -175,8 +175,8 @@ impl<'a> BodyCheck<'a> {
                 self.assign(counter, Some(DataType::U32));
             }
             self.block(block, false);
-            self.values.close(mark.0);
-            self.locals.close(mark.1);
+            self.values.close(mark.0, node);
+            self.locals.close(mark.1, node);
         }
         self.loops -= u32::from(is_loop);
         if let (false, Some(result)) = (is_loop, node.result()) {
@@ -213,10 +213,10 @@ impl<'a> BodyCheck<'a> {
 
     fn use_value(&mut self, node: &Node, value: Value) {
         let state = self.values.state(value.0);
-        if state == State::Open {
-            return;
-        }
-        let name = self.value(value);
+        let name = match state {
+            State::Open => return,
+            State::Unseen | State::Closed(_) => self.value(value),
+        };
         match state {
             State::Open => {}
             State::Unseen => {
@@ -232,22 +232,26 @@ impl<'a> BodyCheck<'a> {
                 };
                 self.report("V035", format!("{name} is used before it is assigned"), fix);
             }
-            State::Closed => self.report(
-                "V036",
-                format!("{name} is used outside the block that assigns it"),
-                format!(
-                    "declare a local with `var` before that block, `set` it to {name} at its end, and `get` it here"
-                ),
-            ),
+            State::Closed(header) => {
+                let block = self.block_name(header);
+                self.report(
+                    "V036",
+                    format!("{name} is used outside the block of {block}, which assigns it"),
+                    format!(
+                        "declare a local with `var` before {block}, `set` it to {name} at the end of the block, \
+                         and `get` it here"
+                    ),
+                );
+            }
         }
     }
 
     fn use_local(&mut self, local: Local) {
         let state = self.locals.state(local.0);
-        if state == State::Open {
-            return;
-        }
-        let name = self.local(local);
+        let name = match state {
+            State::Open => return,
+            State::Unseen | State::Closed(_) => self.local(local),
+        };
         match state {
             State::Open => {}
             State::Unseen => self.report(
@@ -255,18 +259,31 @@ impl<'a> BodyCheck<'a> {
                 format!("{name} is used before its `var`"),
                 format!("move the `var` of {name} above this line"),
             ),
-            State::Closed => self.report(
-                "V036",
-                format!("{name} is used outside the block that declares it"),
-                format!("move the `var` of {name} above that block"),
-            ),
+            State::Closed(header) => {
+                let block = self.block_name(header);
+                self.report(
+                    "V036",
+                    format!("{name} is used outside the block of {block}, which declares it"),
+                    format!("move the `var` of {name} above {block}"),
+                );
+            }
+        }
+    }
+
+    /// The line that opens a block, as a message shows it.
+    fn block_name(&self, header: &Node) -> String {
+        let shown = if let Node::If { cond, .. } = header { cond.value() } else { header.result() };
+        match shown {
+            Some(value) => format!("`{} %{}`", header.op(), self.body.values[value.index()]),
+            None => format!("`{}`", header.op()),
         }
     }
 
     fn in_loop(&mut self, node: &Node) {
         if self.loops == 0 {
             let op = node.op();
-            self.report("V037", format!("`{op}` stands outside any loop"), format!("delete the `{op}`"));
+            let fix = format!("delete the `{op}`, and put the lines that only some lanes run into an `if`");
+            self.report("V037", format!("`{op}` stands outside any loop"), fix);
         }
     }
 
@@ -307,31 +324,32 @@ impl<'a> BodyCheck<'a> {
     }
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum State {
+#[derive(Clone, Copy)]
+enum State<'a> {
     Unseen,
     Open,
-    Closed,
+    /// The block of this line has ended.
+    Closed(&'a Node),
 }
 
 /// Which values, or which locals, are assigned where the walk stands.
-struct Scopes {
-    states: Vec<State>,
+struct Scopes<'a> {
+    states: Vec<State<'a>>,
     open: Vec<u32>,
 }
 
-impl Scopes {
-    fn new(count: usize) -> Scopes {
+impl<'a> Scopes<'a> {
+    fn new(count: usize) -> Scopes<'a> {
         Scopes { states: vec![State::Unseen; count], open: Vec::new() }
     }
 
-    fn state(&self, id: u32) -> State {
+    fn state(&self, id: u32) -> State<'a> {
         self.states[id as usize]
     }
 
     /// Opens `id` in the current scope; false if it is open already.
     fn open(&mut self, id: u32) -> bool {
-        if self.states[id as usize] == State::Open {
+        if matches!(self.states[id as usize], State::Open) {
             return false;
         }
         self.states[id as usize] = State::Open;
@@ -343,9 +361,9 @@ impl Scopes {
         self.open.len()
     }
 
-    fn close(&mut self, mark: usize) {
+    fn close(&mut self, mark: usize, header: &'a Node) {
         for id in self.open.drain(mark..) {
-            self.states[id as usize] = State::Closed;
+            self.states[id as usize] = State::Closed(header);
         }
     }
 }

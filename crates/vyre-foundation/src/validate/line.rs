@@ -178,11 +178,28 @@ impl BodyCheck<'_> {
                 let cast = self.fresh_name(value, ty);
                 let name = self.value(value);
                 let name = name.trim_matches('`');
-                format!("put `{cast} = cast.{ty} {name}` on the line above and write `{cast}` here")
+                let instead = match self.retyped(node, ty, actual) {
+                    Some(op) => format!("; or write `{op}` if {actual} is meant"),
+                    None => String::new(),
+                };
+                format!("put `{cast} = cast.{ty} {name}` on the line above and write `{cast}` here{instead}")
             }
             Operand::Literal(_) => format!("write a literal of type {ty} without a suffix"),
         };
         self.report("V013", message, fix);
+    }
+
+    /// The line's op with the suffix `actual` instead of `ty`, if all its operands that are values have the types it takes.
+    fn retyped(&self, node: &Node, ty: DataType, actual: DataType) -> Option<String> {
+        let Node::Compute { op, ty: suffix, args, .. } = node else { return None };
+        let fits = |(arg, kind): (&Operand, &ArgType)| match arg {
+            Operand::Value(_) => kind.under(actual) == self.operand_type(*arg),
+            // `2` becomes `2.0`, but `0.5` becomes no integer.
+            Operand::Literal(literal) => actual.is_float() || !literal.ty().is_float(),
+        };
+        let fits =
+            *suffix == ty && op.info().types.contains(actual) && args.iter().zip(op.info().args).all(fits);
+        fits.then(|| format!("{}.{actual}", op.info().name))
     }
 
     /// An operand as a message shows it.

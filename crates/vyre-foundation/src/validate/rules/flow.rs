@@ -257,10 +257,10 @@ program @stop workgroup(64, 1, 1) {
 
   %i = global_id x
   %n = len @y
-  %past = ge.u32 %i, %n
-  if %past {
+  %inside = lt.u32 %i, %n
+  if %inside {
+    store.u32 @y[%i], %i
   }
-  store.u32 @y[%i], %i
 }
 ",
     },
