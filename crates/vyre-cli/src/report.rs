@@ -52,8 +52,8 @@ impl Found {
             code: finding.code.into(),
             line: span.map(|span| span.line),
             column: span.map(|span| span.column),
-            message: finding.message.clone(),
-            fix: finding.fix.clone(),
+            message: text::as_written(&finding.message, source),
+            fix: text::as_written(&finding.fix, source),
             rendered: text::render(finding, file, source, map),
         }
     }

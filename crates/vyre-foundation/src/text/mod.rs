@@ -19,7 +19,7 @@ pub use format::format;
 pub use literal::{parse_literal, print_literal};
 pub use parse::{Parsed, parse};
 pub use print::{print, print_with_map};
-pub use render::render;
+pub use render::{as_written, render};
 pub use rules::RULES;
 pub use source_map::SourceMap;
 

@@ -2,6 +2,7 @@
 
 use super::source_map::SourceMap;
 use crate::diagnostic::{Diagnostic, Span};
+use crate::ir::DataType;
 use std::fmt::Write;
 
 /// Characters of a source line that are shown; a longer line is cut around the place.
@@ -27,14 +28,61 @@ pub fn render(diagnostic: &Diagnostic, file_name: &str, source: &str, map: &Sour
     if let Some(span) = span {
         let _ = write!(out, ":{}:{}", span.line, span.column);
     }
-    let _ = writeln!(out, ": {}", diagnostic.message);
+    let _ = writeln!(out, ": {}", as_written(&diagnostic.message, source));
     if let Some(span) = span
         && let Some(line) = source.split('\n').nth(span.line.max(1) as usize - 1)
     {
         excerpt(&mut out, line, span);
     }
-    let _ = writeln!(out, "  Fix: {}", diagnostic.fix);
+    let _ = writeln!(out, "  Fix: {}", as_written(&diagnostic.fix, source));
     out
+}
+
+/// A message or fix with the names as `source` writes them: sealing calls the second `%k` of a body `%k.1`.
+///
+/// ```
+/// use vyre_foundation::text::as_written;
+/// let source = "for %k in 0..2 {\n}\nfor %k in 0..3 {\n}\n";
+/// assert_eq!(as_written("`%k.1` is u32", source), "`%k` is u32");
+/// ```
+pub fn as_written(message: &str, source: &str) -> String {
+    let mut out = String::with_capacity(message.len());
+    let mut rest = message;
+    while let Some(at) = rest.find(['%', '$']) {
+        let (before, from) = rest.split_at(at);
+        let len = name_len(&from[1..]) + 1;
+        out.push_str(before);
+        out.push_str(written_name(&from[..len], source));
+        rest = &from[len..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The name as the source has it, without the number that sealing appended.
+fn written_name<'n>(name: &'n str, source: &str) -> &'n str {
+    let Some((stem, number)) = name.rsplit_once('.') else { return name };
+    // `%x.f32.1` is a new name that a fix proposes.
+    let proposed = stem.rsplit('.').next().is_some_and(|last| DataType::from_name(last).is_some());
+    let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number || proposed || has_name(source, name) || !has_name(source, stem) {
+        return name;
+    }
+    stem
+}
+
+/// Whether a name with its sigil stands in a source.
+fn has_name(source: &str, name: &str) -> bool {
+    source.match_indices(name).any(|(at, _)| name_len(&source[at + 1..]) + 1 == name.len())
+}
+
+/// The bytes of the name that a text starts with: letters, digits and `_`, with single dots between them.
+fn name_len(text: &str) -> usize {
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_';
+    let bytes = text.as_bytes();
+    let belongs =
+        |at: usize| is_word(&bytes[at]) || (bytes[at] == b'.' && bytes.get(at + 1).is_some_and(is_word));
+    (0..bytes.len()).find(|at| !belongs(*at)).unwrap_or(bytes.len())
 }
 
 /// Writes the part of a line around a span, and carets under the span.
@@ -95,6 +143,20 @@ mod tests {
         for (source, (line, column, columns), excerpt) in table {
             let expected = format!("error[P001] x.vyre:{line}:{column}: m\n{excerpt}  Fix: f\n");
             assert_eq!(rendered(source, Span { line, column, columns }), expected, "{source:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_those_of_the_source() {
+        let table = [
+            ("`%k.1` and `%k.1.f32`", "for %k in 0..2 {", "`%k` and `%k.1.f32`"),
+            ("`%k.1`.", "%k = add.u32 %k.1, 2", "`%k.1`."),
+            ("`$s.2`: 50% of %", "var $s : u32 = 0", "`$s`: 50% of %"),
+            ("`%kk.1`", "%k = len @kk", "`%kk.1`"),
+            ("`%x.f32.1 = cast.f32 %x`", "%x %x.f32", "`%x.f32.1 = cast.f32 %x`"),
+        ];
+        for (message, source, expected) in table {
+            assert_eq!(as_written(message, source), expected);
         }
     }
 
