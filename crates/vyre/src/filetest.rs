@@ -8,7 +8,7 @@
 
 use crate::host::{Error, ErrorKind, Kernel, Missing, Output, word};
 use crate::show::Source;
-use crate::spec::{Directives, Expect, ExpectedError, Opt, Run, Spec, SpecError, directives};
+use crate::spec::{Directives, Expect, ExpectedError, Opt, Run, Spec, directives};
 use std::path::Path;
 use std::time::Duration;
 use vyre_foundation::diagnostic::{Diagnostic, Place};
@@ -280,22 +280,6 @@ pub fn launch(
     if let Some(grid) = run.grid {
         launch = launch.grid(grid);
     }
-    if let Some(buffer) = parts.buffers.iter().find(|buffer| lacks_size(buffer, run)) {
-        let name = &buffer.name;
-        let expected = match &run.expect {
-            Expect::Buffers(expected) => expected.iter().find(|(expected, _)| **expected == **name),
-            Expect::Success | Expect::Trap(_) | Expect::Race => None,
-        };
-        let count = match expected {
-            Some((_, Spec::List(items))) => items.len().to_string(),
-            _ => "COUNT".to_string(),
-        };
-        return Err(SpecError::new(
-            format!("nothing says how many elements `@{name}` has"),
-            format!("add `size {name}={count}` before `=>`, or give its contents"),
-        )
-        .into());
-    }
     match launch.missing().filter(|_| launch.mistake().is_none()) {
         None => launch.run(),
         Some(missing) => Err(missing.error(match missing {
@@ -303,20 +287,21 @@ pub fn launch(
                 format!("add `{name}=SPEC` to the directive, with elements of type {ty}")
             }
             Missing::Size(Buffer { name, ty, .. }) => {
-                format!(
-                    "add `size {name}=COUNT` to the directive, or `{name}=SPEC` with elements of type {ty}"
-                )
+                let count = expected_count(run, name).map_or("COUNT".into(), |count| count.to_string());
+                format!("add `size {name}={count}` before `=>`, or `{name}=SPEC` with elements of type {ty}")
             }
             Missing::Grid(_) => "add `grid=(X,Y,Z)` to the directive, the workgroups along each axis".into(),
         })),
     }
 }
 
-/// Whether a buffer that the run could start at zero has no length.
-fn lacks_size(buffer: &Buffer, run: &Run) -> bool {
-    let given = run.inputs.iter().map(|(name, _)| name).chain(run.sizes.iter().map(|(name, _)| name));
-    let mut given = given.filter(|name| ***name == *buffer.name);
-    buffer.binding().is_some() && buffer.is_writable() && buffer.len.is_none() && given.next().is_none()
+/// The elements that a run expects of a buffer, where it lists them.
+fn expected_count(run: &Run, name: &str) -> Option<usize> {
+    let Expect::Buffers(expected) = &run.expect else { return None };
+    match expected.iter().find(|(expected, _)| expected == name)? {
+        (_, Spec::List(items)) => Some(items.len()),
+        (_, Spec::Repeat { .. } | Spec::Hex(_) | Spec::File(_) | Spec::Rand { .. }) => None,
+    }
 }
 
 /// How a buffer's bytes differ from what is expected, if they do.

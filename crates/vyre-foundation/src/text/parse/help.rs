@@ -134,10 +134,13 @@ impl<'s> Parser<'s> {
 
     /// The fix for `$s = 3`, whose `$s` is `token`.
     fn set_fix(&self, name: &str, token: Token) -> String {
-        let ty = self.scope.local_types.get(name).map_or("T", |ty| ty.name());
+        let ty = self.scope.local_types.get(name).copied();
         let after = self.rest_of_line(token.end).strip_prefix('=').map_or("", str::trim);
-        let value = if after.is_empty() || after.contains(' ') { "%v".into() } else { operand(after) };
-        format!("write `set.{ty} ${}, {value}`", clip(name))
+        let mut value = if after.is_empty() || after.contains(' ') { "%v".into() } else { operand(after) };
+        if ty.is_some_and(DataType::is_float) && value.bytes().all(|byte| byte.is_ascii_digit()) {
+            value.push_str(".0");
+        }
+        format!("write `set.{} ${}, {value}`", ty.map_or("T", DataType::name), clip(name))
     }
 
     fn store_fix(&self, name: &str) -> String {
@@ -161,6 +164,13 @@ impl<'s> Parser<'s> {
                 None => suggest::fix_op(word.split('.').next().unwrap_or(word)),
             },
         }
+    }
+
+    /// Reports that a loop does not start with its counter.
+    pub(super) fn not_a_counter(&mut self) -> Reported {
+        let word = if self.at(Kind::Word) { clip(self.token.text(self.source)) } else { "i".into() };
+        let message = format!("a counter is expected behind `for`, such as `%{word}`");
+        self.error("P003", self.token, message, format!("write `for %{word} in 0..N {{`"))
     }
 
     /// Reports that what stands here is no operand.
@@ -302,7 +312,10 @@ mod tests {
             ("@y[%i] = 2.0", "P003", "`store.f32 @y[%i], %v`"),
             ("%c = y[%i]", "P004", "`load.f32 @y[%i]`"),
             ("%c = @y[%i]", "P003", "read an element: `%v = load.f32 @y[%i]`"),
-            ("$s = 3.0", "P003", "`set.f32 $s, 3.0`"),
+            ("$s = 3", "P003", "`set.f32 $s, 3.0`"),
+            ("$s = add.f32 1.0, 2.0", "P003", "`set.f32 $s, %v`"),
+            ("for i in 0..4 {\n}", "P003", "`for %i in 0..N {`"),
+            ("for (int i = 0; i < 4; i++) {\n}", "P003", "`for %i in 0..N {`"),
             ("s = i", "P004", "`set.f32 $s, %i`"),
             ("c = add.u32 %i, 1", "P004", "`%c`"),
             ("%c = add.u32 %ind, 1", "P010", "did you mean `%idx`?"),

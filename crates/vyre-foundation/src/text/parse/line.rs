@@ -426,7 +426,7 @@ impl<'s> Parser<'s> {
 
     /// `%i in lo..hi step 2 {`
     fn for_header(&mut self, blocks: &mut Blocks) -> Parse<()> {
-        let token = self.expect(Kind::Value, "a counter, such as `%i`,")?;
+        let Some(token) = self.take(Kind::Value) else { return Err(self.not_a_counter()) };
         let name = self.name(token);
         let counter = self.scope.assign_value(name);
         self.expect_word("in")?;
