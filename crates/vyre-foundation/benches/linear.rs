@@ -108,55 +108,55 @@ fn valid(source: &str) -> ValidProgram {
     validate(&parsed(source)).unwrap_or_else(|findings| panic!("{}", findings[0]))
 }
 
-#[divan::bench(args = SIZES)]
+#[divan::bench(args = SIZES, max_time = 2)]
 fn parse(bencher: Bencher<'_, '_>, lines: usize) {
     let source = mixed(lines);
     bencher.counter(ItemsCount::new(lines)).bench_local(|| text::parse(&source).expect("it parses"));
 }
 
-#[divan::bench(args = SIZES)]
+#[divan::bench(args = SIZES, max_time = 2)]
 fn check(bencher: Bencher<'_, '_>, lines: usize) {
     let program = parsed(&mixed(lines));
     bencher.counter(ItemsCount::new(lines)).bench_local(|| validate(&program).expect("it is valid"));
 }
 
-#[divan::bench(args = SIZES)]
+#[divan::bench(args = SIZES, max_time = 2)]
 fn optimise_mixed(bencher: Bencher<'_, '_>, lines: usize) {
     let program = valid(&mixed(lines));
     bencher.counter(ItemsCount::new(lines)).bench_local(|| optimise(&program));
 }
 
-#[divan::bench(args = SIZES)]
+#[divan::bench(args = SIZES, max_time = 2)]
 fn optimise_chain(bencher: Bencher<'_, '_>, lines: usize) {
     let program = valid(&chain(lines));
     bencher.counter(ItemsCount::new(lines)).bench_local(|| optimise(&program));
 }
 
-#[divan::bench(args = SIZES)]
+#[divan::bench(args = SIZES, max_time = 2)]
 fn optimise_loops(bencher: Bencher<'_, '_>, lines: usize) {
     let program = valid(&loops(lines));
     bencher.counter(ItemsCount::new(lines)).bench_local(|| optimise(&program));
 }
 
-#[divan::bench(args = SIZES)]
+#[divan::bench(args = SIZES, max_time = 2)]
 fn analyse_bounds(bencher: Bencher<'_, '_>, lines: usize) {
     let program = valid(&mixed(lines));
     bencher.counter(ItemsCount::new(lines)).bench_local(|| range::analyse(&program));
 }
 
-#[divan::bench(args = SIZES)]
+#[divan::bench(args = SIZES, max_time = 2)]
 fn print(bencher: Bencher<'_, '_>, lines: usize) {
     let program = parsed(&mixed(lines));
     bencher.counter(ItemsCount::new(lines)).bench_local(|| text::print(&program));
 }
 
-#[divan::bench(args = SIZES)]
+#[divan::bench(args = SIZES, max_time = 2)]
 fn encode(bencher: Bencher<'_, '_>, lines: usize) {
     let program = parsed(&mixed(lines));
     bencher.counter(ItemsCount::new(lines)).bench_local(|| program.to_bytes());
 }
 
-#[divan::bench(args = SIZES)]
+#[divan::bench(args = SIZES, max_time = 2)]
 fn decode(bencher: Bencher<'_, '_>, lines: usize) {
     let bytes = parsed(&mixed(lines)).to_bytes();
     bencher.counter(ItemsCount::new(lines)).bench_local(|| Program::from_bytes(&bytes).expect("it decodes"));
