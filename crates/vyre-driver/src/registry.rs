@@ -29,10 +29,24 @@ inventory::collect!(BackendRegistration);
 
 /// Registers a backend at link time.
 ///
-/// ```ignore
-/// vyre_driver::register_backend! {
-///     id: "cpu", precedence: 10, description: "this machine's processors", open: open,
+/// ```
+/// use std::sync::Arc;
+/// use vyre_driver::{BackendError, VyreBackend, registry};
+///
+/// fn open() -> Result<Arc<dyn VyreBackend>, BackendError> {
+///     Err(BackendError::Unavailable {
+///         backend: "mine".into(),
+///         reason: "no device of ours is plugged in".into(),
+///         fix: "plug one in".into(),
+///     })
 /// }
+///
+/// vyre_driver::register_backend! {
+///     id: "mine", precedence: 50, description: "our devices", open: open,
+/// }
+///
+/// assert!(registry::registrations().iter().any(|one| one.id == "mine"));
+/// assert!(registry::open("mine").is_err());
 /// ```
 #[macro_export]
 macro_rules! register_backend {
