@@ -11,7 +11,7 @@ use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::{FunctionId, Program};
 use vyre_foundation::launch::bound_buffers;
 use vyre_foundation::text;
-use vyre_testkit::generate::{self, Config};
+use vyre_generate::Config;
 use vyre_testkit::property;
 
 fn parse(source: &str) -> Program {
@@ -457,7 +457,7 @@ fn generated_programs_split_to_the_same_bytes() {
     let config = Config { indirect: false, ..Config::default() };
     let mut split = 0;
     for seed in property::cases(400) {
-        let case = generate::seeded(seed, &config);
+        let case = vyre_generate::seeded(seed, &config);
         if !has_grid_sync(case.program.parts()) {
             continue;
         }

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 use vyre_foundation::{text, wire};
-use vyre_testkit::generate::{Config, seeded};
+use vyre_generate::{Config, seeded};
 
 fn main() -> Result<(), String> {
     const USAGE: &str = "usage: fuzz_seeds DIRECTORY COUNT";

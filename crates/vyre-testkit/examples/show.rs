@@ -1,7 +1,7 @@
 //! Prints the generated program of a seed: `cargo run -p vyre-testkit --example show -- 7`.
 #![allow(clippy::print_stdout)]
 
-use vyre_testkit::generate::{Config, seeded};
+use vyre_generate::{Config, seeded};
 
 fn main() {
     let seed = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(0);

@@ -4,12 +4,12 @@
 //! their scope, odd names, lengths, bindings and literals, `break` outside loops, code after `return`. Text and wire
 //! must carry them all, and the validator must report on them without a panic.
 
-use crate::source::{Bytes, Draw, Seeded, Source};
 use vyre_foundation::ir::{
     Args, AtomicOp, Axis, Block, Body, Buffer, BufferId, BufferKind, BuiltinOp, ComputeOp, DataType,
     Function, FunctionId, Literal, Local, MemoryOrdering, Node, Operand, Program, ProgramParts, ReduceOp,
     SubgroupOp, Tile, Value,
 };
+use vyre_generate::source::{Bytes, Draw, Seeded, Source};
 
 /// Some program.
 pub fn program(source: &mut dyn Source) -> Program {
@@ -313,7 +313,7 @@ impl Maker<'_> {
     }
 
     fn literal_of(&mut self, ty: DataType) -> Literal {
-        crate::edge::literal(&mut self.draw, ty)
+        vyre_generate::edge::literal(&mut self.draw, ty)
     }
 }
 

@@ -3,10 +3,10 @@
 //! [`settled`] is the test of the generator itself: no race, and the same bytes under every schedule. [`same_outputs`] is
 //! the test of whatever rewrites programs. A backend compares its bytes with [`expected`].
 
-use crate::generate::Case;
 use vyre_foundation::ir::Program;
 use vyre_foundation::launch::bound_buffers;
 use vyre_foundation::validate::{ValidProgram, validate};
+use vyre_generate::Case;
 use vyre_reference::{FindingKind, Launch, Options, Outcome, RunError, Schedule, run};
 
 /// The schedules under which a program without races gives the same bytes.
@@ -15,22 +15,14 @@ pub const SCHEDULES: [Schedule; 3] = [Schedule::Forward, Schedule::Reverse, Sche
 /// What a run gives: the bytes of all bound buffers by ascending binding, or the code of its trap.
 pub type Bytes = Result<Vec<Vec<u8>>, u32>;
 
-impl Case {
-    /// The program, validated.
-    pub fn valid(&self) -> Result<ValidProgram, String> {
-        validate(&self.program)
-            .map_err(|findings| findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
-    }
-
-    /// The launch, for the reference interpreter.
-    pub fn launch(&self) -> Launch {
-        Launch { grid: self.grid, buffers: self.buffers.clone() }
-    }
+/// A case's launch, for the reference interpreter.
+pub fn launch(case: &Case) -> Launch {
+    Launch { grid: case.grid, buffers: case.buffers.clone() }
 }
 
 /// The bytes that every backend must give for a case.
 pub fn expected(case: &Case) -> Result<Bytes, String> {
-    bytes(run(&case.valid()?, case.launch(), &Options::default()).map(|outcome| outcome.buffers))
+    bytes(run(&case.valid()?, launch(case), &Options::default()).map(|outcome| outcome.buffers))
 }
 
 fn bytes(result: Result<Vec<Vec<u8>>, RunError>) -> Result<Bytes, String> {
@@ -47,7 +39,7 @@ pub fn settled(case: &Case) -> Result<Bytes, String> {
     let mut first: Option<Bytes> = None;
     for schedule in SCHEDULES {
         let options = Options { check: schedule == Schedule::Forward, schedule, ..Options::default() };
-        let outcome = run(&valid, case.launch(), &options);
+        let outcome = run(&valid, launch(case), &options);
         if let Ok(Outcome { findings, .. }) = &outcome
             && let Some(race) = findings.iter().find(|finding| finding.kind == FindingKind::Race)
         {
@@ -66,7 +58,7 @@ pub fn settled(case: &Case) -> Result<Bytes, String> {
 /// Whether `changed` gives the same outputs, or the same trap, as the case's own program.
 pub fn same_outputs(case: &Case, changed: &ValidProgram) -> Result<(), String> {
     let own = expected(case)?;
-    let other = bytes(run(changed, case.launch(), &Options::default()).map(|outcome| outcome.buffers))?;
+    let other = bytes(run(changed, launch(case), &Options::default()).map(|outcome| outcome.buffers))?;
     let (own, other) = match (own, other) {
         (Ok(own), Ok(other)) => (own, other),
         (Err(own), Err(other)) if own == other => return Ok(()),

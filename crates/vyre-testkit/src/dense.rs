@@ -1,14 +1,14 @@
 //! Random programs that are nothing but control flow, locals and a lane's own elements, many of each on few lines.
 //!
-//! The language has more than [`generate`](crate::generate) can put close together. What passes do to locals and loops
+//! The language has more than [`generate`](vyre_generate) can put close together. What passes do to locals and loops
 //! depends on which assignment, jump and read follow each other, so here three locals, one private array and four
 //! elements a lane meet in small loops. Numbers are small, so that conditions go both ways. There is no barrier and
 //! every lane keeps to its own elements: these programs cannot race.
 
-use crate::generate::Case;
-use crate::source::{Draw, Source};
 use std::fmt::Write;
 use vyre_foundation::text;
+use vyre_generate::Case;
+use vyre_generate::source::{Draw, Source};
 
 /// The case that `source` draws; with `traps` some of its lines trap.
 pub fn case(source: &mut dyn Source, traps: bool) -> Case {

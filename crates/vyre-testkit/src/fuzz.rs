@@ -3,8 +3,7 @@
 //! The targets under `fuzz/` call these, and so does the test `regress`, which replays the inputs that once broke one.
 //! A function returns when its property holds and panics when it does not.
 
-use crate::generate::Case;
-use crate::{any, edge, generate};
+use crate::any;
 use std::cell::Cell;
 use vyre_foundation::diagnostic::Diagnostic;
 use vyre_foundation::ir::Program;
@@ -13,6 +12,8 @@ use vyre_foundation::opt;
 use vyre_foundation::text::{self, SourceMap};
 use vyre_foundation::validate::{ValidProgram, validate as judge};
 use vyre_foundation::wire::{self, MAGIC, VERSION};
+use vyre_generate::Case;
+use vyre_generate::edge;
 use vyre_reference::{FINDINGS_MAX, FindingKind, Launch, Options, Outcome, RunError, Schedule, run};
 
 /// A fuzz target: its name and what it checks.
@@ -53,7 +54,7 @@ pub fn wire(data: &[u8]) {
 
 /// A generated program, valid or not: both forms carry it.
 pub fn roundtrip(data: &[u8]) {
-    let valid = generate::from_bytes(data, &generate::Config::default()).program;
+    let valid = vyre_generate::from_bytes(data, &vyre_generate::Config::default()).program;
     for program in [any::from_bytes(data), valid] {
         check_text(&program);
         let bytes = program.to_bytes();
@@ -92,8 +93,8 @@ pub fn optimise(data: &[u8]) {
             (valid, launch)
         }
         None => {
-            let config = generate::Config { traps: true, ..generate::Config::default() };
-            let Case { program, grid, buffers } = generate::from_bytes(data, &config);
+            let config = vyre_generate::Config { traps: true, ..vyre_generate::Config::default() };
+            let Case { program, grid, buffers } = vyre_generate::from_bytes(data, &config);
             let valid = judge(&program).expect("generated programs are valid");
             (valid, Launch { grid, buffers })
         }

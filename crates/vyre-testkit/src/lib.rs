@@ -1,26 +1,20 @@
 //! Tools that the tests of every crate share.
 //!
-//! - [`generate`] makes valid, race-free programs with their launch from a seed or from a fuzzer's bytes.
 //! - [`any`] makes programs that need not be valid, for round trips of the text and wire forms.
 //! - [`compare`] runs generated programs on the reference and compares bytes.
 //! - [`dense`] makes small valid programs that are all control flow, locals and memory.
-//! - [`source`] is where all draw their choices from.
 //! - [`property`] runs a property over many seeds.
 //! - [`repo`] finds the files of the repository, and [`ops_page`] writes one of them.
 //! - [`optimiser`] checks that passes keep results.
 //! - [`fuzz`] has the property of each fuzz target.
-//! - [`edge`] has the values and input data that break things.
 //!
 //! The tests of this crate run over the whole workspace: file tests, property tests, bad input and tidiness.
 
 pub mod any;
 pub mod compare;
 pub mod dense;
-pub mod edge;
 pub mod fuzz;
-pub mod generate;
 pub mod ops_page;
 pub mod optimiser;
 pub mod property;
 pub mod repo;
-pub mod source;

@@ -3,18 +3,18 @@
 //! A pass may change how often memory is read and what nobody sees, so only outputs, the first trap and freedom from
 //! races are compared. The accesses that `range` proves in bounds must never be found out of bounds in a run.
 
-use crate::generate::Case;
 use vyre_foundation::diagnostic::Place;
 use vyre_foundation::opt::{PASSES, Pass, optimise, optimise_with, range};
 use vyre_foundation::text;
 use vyre_foundation::validate::ValidProgram;
+use vyre_generate::Case;
 use vyre_reference::{FindingKind, Options, Outcome, RunError, Target, run};
 
 /// What of a run others can see.
 type Seen = Result<Vec<Vec<u8>>, u32>;
 
 fn launch(program: &ValidProgram, case: &Case, check: bool) -> Result<Result<Outcome, u32>, String> {
-    match run(program, case.launch(), &Options { check, ..Options::default() }) {
+    match run(program, crate::compare::launch(case), &Options { check, ..Options::default() }) {
         Ok(outcome) => Ok(Ok(outcome)),
         Err(RunError::Trap { code, .. }) => Ok(Err(code)),
         Err(error) => Err(error.to_string()),

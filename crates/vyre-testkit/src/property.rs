@@ -4,12 +4,12 @@
 //! a property gets and `VYRE_SEED` where they start, so the long run of all of them is
 //! `VYRE_CASES=1000000 cargo test --release -p vyre-testkit --test properties`.
 
-use crate::source::{Bytes, Source};
 use proptest::collection::vec;
 use proptest::num::u8::ANY;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use vyre_generate::source::{Bytes, Source};
 
 /// The seeds of a property test: `default` many, or as the environment says.
 pub fn cases(default: u64) -> Range<u64> {
@@ -68,7 +68,7 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::Draw;
+    use vyre_generate::source::Draw;
 
     #[test]
     fn a_broken_property_is_shrunk() {

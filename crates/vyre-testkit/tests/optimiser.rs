@@ -2,14 +2,14 @@
 //!
 //! The long run is `VYRE_CASES=20000 cargo test --release -p vyre-testkit --test optimiser`.
 
+use vyre_generate::Config;
 use vyre_testkit::compare;
 use vyre_testkit::dense;
-use vyre_testkit::generate::{self, Config};
 use vyre_testkit::optimiser::keeps_results;
 use vyre_testkit::property::check;
 
 fn over(default: u64, config: &Config) {
-    check(default, |source| generate::case(source, config), keeps_results, compare::show);
+    check(default, |source| vyre_generate::case(source, config), keeps_results, compare::show);
 }
 
 #[test]

@@ -6,12 +6,12 @@ use vyre_foundation::diagnostic::Diagnostic;
 use vyre_foundation::ir::{Block, ComputeOp, Node, Program, walk};
 use vyre_foundation::text;
 use vyre_foundation::validate::validate;
+use vyre_generate::source::{Draw, Seeded, Source};
+use vyre_generate::{Case, Config, Stats};
 use vyre_testkit::any;
 use vyre_testkit::compare;
 use vyre_testkit::fuzz;
-use vyre_testkit::generate::{self, Case, Config, Stats};
 use vyre_testkit::property::{cases, check};
-use vyre_testkit::source::{Draw, Seeded, Source};
 
 fn show(program: &Program) -> String {
     text::print(program)
@@ -22,14 +22,14 @@ fn join(findings: Vec<Diagnostic>) -> String {
 }
 
 fn default_case(source: &mut dyn Source) -> Case {
-    generate::case(source, &Config::default())
+    vyre_generate::case(source, &Config::default())
 }
 
 #[test]
 fn generated_programs_cover_the_language() {
     let mut stats = Stats::default();
     for seed in 0..4000 {
-        stats.add(&generate::seeded(seed, &Config { traps: true, ..Config::default() }).program);
+        stats.add(&vyre_generate::seeded(seed, &Config { traps: true, ..Config::default() }).program);
     }
     assert_eq!(stats.missing_ops(), [""; 0]);
     assert!(stats.with_all * 2 > stats.programs, "{stats}");
@@ -54,7 +54,7 @@ fn switched_off_features_stay_away() {
     };
     let mut stats = Stats::default();
     for seed in 0..500 {
-        stats.add(&generate::seeded(seed, &config).program);
+        stats.add(&vyre_generate::seeded(seed, &config).program);
     }
     let left: Vec<&str> = stats.ops.keys().map(|op| op.name()).collect();
     for gone in [
@@ -232,7 +232,8 @@ fn generated_programs_have_one_result() {
 
 #[test]
 fn traps_are_the_same_under_every_schedule() {
-    let make = |source: &mut dyn Source| generate::case(source, &Config { traps: true, ..Config::default() });
+    let make =
+        |source: &mut dyn Source| vyre_generate::case(source, &Config { traps: true, ..Config::default() });
     check(100, make, |case| compare::settled(case).map(drop), compare::show);
 }
 
@@ -246,7 +247,7 @@ fn without_barriers(block: &mut Block) {
 fn generated_programs_need_their_barriers() {
     let (mut with_barriers, mut racy) = (0, 0);
     for seed in 0..300 {
-        let mut case = generate::seeded(seed, &Config::default());
+        let mut case = vyre_generate::seeded(seed, &Config::default());
         let bare = compare::changed(&case, |parts| without_barriers(&mut parts.body.block)).unwrap();
         if *bare.program() != case.program {
             with_barriers += 1;
@@ -271,7 +272,7 @@ fn each_line(block: &mut Block, f: &mut dyn FnMut(&mut Node)) {
 fn a_wrong_op_shows_in_the_outputs() {
     let (mut wrong, mut seen) = (0, 0);
     for seed in 0..300 {
-        let case = generate::seeded(seed, &Config::default());
+        let case = vyre_generate::seeded(seed, &Config::default());
         let mut lines = 0;
         walk(&case.program.parts().body.block, |_, _, _| lines += 1);
         // The first line from there on that another op of the same shape can replace.

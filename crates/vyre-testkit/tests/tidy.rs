@@ -10,7 +10,7 @@ use vyre_foundation::ir::{DataType, OpId, walk};
 use vyre_foundation::text;
 use vyre_foundation::validate::explain;
 use vyre_foundation::{text as parser, validate as validator};
-use vyre_testkit::generate::suffix;
+use vyre_generate::suffix;
 use vyre_testkit::ops_page::ops_page;
 use vyre_testkit::repo;
 

@@ -6,10 +6,10 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use vyre_foundation::ir::Literal;
 use vyre_foundation::validate::validate;
+use vyre_generate::source::Source;
+use vyre_generate::{Case, Config};
 use vyre_reference::{Launch, Options, Outcome, RunError, Trace, TraceEvent, run};
-use vyre_testkit::generate::{self, Case, Config};
 use vyre_testkit::property::{cases, check};
-use vyre_testkit::source::Source;
 
 /// What is known of the lane's values.
 #[derive(Default)]
@@ -70,7 +70,7 @@ fn traced(case: &Case) -> Result<u64, String> {
 #[test]
 fn traces_change_nothing_and_agree_with_themselves() {
     let compared = RefCell::new(0);
-    let make = |source: &mut dyn Source| generate::case(source, &Config::default());
+    let make = |source: &mut dyn Source| vyre_generate::case(source, &Config::default());
     check(
         150,
         make,

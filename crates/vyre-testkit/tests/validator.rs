@@ -13,15 +13,15 @@ use vyre_foundation::ir::{
 use vyre_foundation::text;
 use vyre_foundation::validate::uniformity::{BodyUniformity, Level, analyse};
 use vyre_foundation::validate::{ValidProgram, explain, validate};
+use vyre_generate::source::{Draw, Source};
+use vyre_generate::{Case, Config};
 use vyre_reference::{Flow, Options, Trace, TraceEvent, run};
 use vyre_testkit::any;
 use vyre_testkit::compare;
-use vyre_testkit::generate::{self, Case, Config};
 use vyre_testkit::property::check;
-use vyre_testkit::source::{Draw, Source};
 
 fn case(source: &mut dyn Source) -> Case {
-    generate::case(source, &Config { lines: 25, workgroups_max: 3, ..Config::default() })
+    vyre_generate::case(source, &Config { lines: 25, workgroups_max: 3, ..Config::default() })
 }
 
 /// A generated case with a few lines changed; as it was if it could not be sealed.
@@ -257,7 +257,7 @@ fn seen(case: &Case, valid: &ValidProgram, lane: [u32; 3]) -> Seen {
     };
     let options = Options { trace: Some(Trace { lane, sink: &sink }), ..Options::default() };
     // A trap ends the run with an error, after the lanes have run.
-    let _ = run(valid, case.launch(), &options);
+    let _ = run(valid, vyre_testkit::compare::launch(case), &options);
     seen.into_inner()
 }
 

@@ -11,18 +11,20 @@
 
 mod body;
 mod control;
+pub mod edge;
 mod lines;
 mod memory;
+pub mod source;
 mod stats;
 mod sync;
 
 pub use stats::{Stats, suffix};
 
-use crate::edge;
 use crate::source::{Bytes, Draw, Seeded, Source};
 use body::{Builder, Frame};
 use vyre_foundation::ir::{DataType, Program, ProgramParts};
 use vyre_foundation::launch;
+use vyre_foundation::validate::{ValidProgram, validate};
 
 /// What generated programs may contain.
 #[derive(Clone, Debug)]
@@ -114,6 +116,14 @@ pub struct Case {
     pub grid: Option<[u32; 3]>,
     /// The contents of each bound buffer, by ascending binding.
     pub buffers: Vec<Vec<u8>>,
+}
+
+impl Case {
+    /// The program, validated.
+    pub fn valid(&self) -> Result<ValidProgram, String> {
+        validate(&self.program)
+            .map_err(|findings| findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+    }
 }
 
 /// The case that `source` draws.

@@ -1,0 +1,11 @@
+//! From valid programs to what devices compile.
+//!
+//! [`soften`] rewrites a program so that it computes on integers alone: floats become their bits, and float ops become
+//! calls of functions that are themselves programs. What comes out is an ordinary valid program that gives the same
+//! bytes, so the reference interpreter can check it, and every emitter can use it.
+//! [`wgsl`] writes WebGPU's shading language.
+//!
+//! Not here: devices. A driver compiles and runs what these modules write.
+
+pub mod soften;
+pub mod wgsl;

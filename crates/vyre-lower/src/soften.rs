@@ -1,0 +1,1 @@
+//! Programs without float types that give the same bytes.

@@ -1,0 +1,1 @@
+//! WebGPU's shading language.
