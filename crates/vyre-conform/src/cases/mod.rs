@@ -1,0 +1,22 @@
+//! What is run, in groups. Each file makes the groups of one subject.
+
+mod driver;
+mod programs;
+mod random;
+
+use crate::batch::{Group, Plan};
+
+/// Every group of the suite; the driver contract's only for drivers.
+pub(crate) fn groups(driver: bool) -> Vec<Group> {
+    let mut groups = programs::groups();
+    groups.extend(random::groups());
+    if driver {
+        groups.extend(driver::groups());
+    }
+    groups
+}
+
+/// What the run's random programs contain, for people.
+pub(crate) fn coverage(plan: &Plan<'_>) -> String {
+    random::coverage(plan)
+}

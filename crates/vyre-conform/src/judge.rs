@@ -1,0 +1,133 @@
+//! What the reference expects, and whether a target's answer is that.
+
+use crate::batch::{Batch, Step};
+use crate::target::{Fault, Job, Target};
+use vyre_foundation::ir::{Digest, Program};
+use vyre_foundation::launch::{bound_buffers, indirect};
+use vyre_foundation::validate::{ValidProgram, validate};
+use vyre_reference::{Launch, Options, RunError};
+
+/// What a launch gives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// The output buffers, by ascending binding.
+    Outputs(Vec<Vec<u8>>),
+    /// The code of the first trap in program order.
+    Trap(u32),
+}
+
+/// A batch with what the reference says of each of its steps.
+pub(crate) struct Prepared {
+    pub(crate) batch: Batch,
+    pub(crate) expected: Vec<Answer>,
+}
+
+impl Prepared {
+    /// Asks the reference.
+    ///
+    /// # Panics
+    /// If the reference refuses the batch: the suite sends only programs that are valid and run.
+    pub(crate) fn new(batch: Batch) -> Prepared {
+        let valid = valid(&batch.program)
+            .unwrap_or_else(|findings| panic!("the suite's own `{}` is not valid: {findings}", batch.name));
+        let expected = batch.steps.iter().map(|step| {
+            expected(&valid, step)
+                .unwrap_or_else(|error| panic!("the suite's own `{}` does not run: {error}", batch.name))
+        });
+        Prepared { expected: expected.collect(), batch }
+    }
+}
+
+/// The program, validated, or what is wrong with it.
+pub(crate) fn valid(program: &Program) -> Result<ValidProgram, String> {
+    validate(program)
+        .map_err(|findings| findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+}
+
+/// What the reference gives for one launch.
+pub(crate) fn expected(program: &ValidProgram, step: &Step) -> Result<Answer, RunError> {
+    let parts = program.parts();
+    let launch = Launch {
+        grid: indirect(parts).is_none().then_some(step.grid),
+        buffers: step.contents.iter().map(crate::batch::Content::to_bytes).collect(),
+    };
+    match vyre_reference::run(program, launch, &Options::default()) {
+        Err(RunError::Trap { code, .. }) => Ok(Answer::Trap(code)),
+        Err(error) => Err(error),
+        Ok(outcome) => {
+            let outputs = bound_buffers(parts).into_iter().zip(outcome.buffers);
+            let outputs = outputs.filter(|(id, _)| parts.buffer(*id).is_output());
+            Ok(Answer::Outputs(outputs.map(|(_, bytes)| bytes).collect()))
+        }
+    }
+}
+
+/// A step whose answer is wrong.
+#[derive(Clone, Debug)]
+pub(crate) struct Miss {
+    /// Which step of the batch.
+    pub(crate) step: usize,
+    pub(crate) expected: Answer,
+    pub(crate) actual: Result<Answer, Fault>,
+}
+
+/// Runs a batch's steps in order, up to the first wrong answer. The digest covers what the target really gave.
+pub(crate) fn run(target: &dyn Target, prepared: &Prepared) -> Result<Digest, Miss> {
+    let Prepared { batch, expected } = prepared;
+    let mut hasher = blake3::Hasher::new_derive_key("vyre conformance leaf v1");
+    hasher.update(batch.name.as_bytes()).update(&batch.digest().0);
+    // All steps are made from one allocation for each buffer, where their sizes allow.
+    let mut contents = Vec::new();
+    for (at, (step, expected)) in batch.steps.iter().zip(expected).enumerate() {
+        refill(&mut contents, step);
+        let job = Job {
+            program: &batch.program,
+            grid: step.grid,
+            contents: &contents,
+            init: step.init,
+            lookup: batch.lookup,
+        };
+        let actual = target.run(&job);
+        let right = actual.as_ref() == Ok(expected)
+            || matches!((&actual, expected), (Err(Fault::Error(text)), Answer::Trap(code)) if says_trap(text, *code));
+        if !right {
+            return Err(Miss { step: at, expected: expected.clone(), actual });
+        }
+        match expected {
+            Answer::Outputs(outputs) => {
+                for bytes in outputs {
+                    hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
+                }
+            }
+            Answer::Trap(code) => {
+                hasher.update(b"trap").update(&code.to_le_bytes());
+            }
+        }
+    }
+    Ok(Digest(*hasher.finalize().as_bytes()))
+}
+
+/// Whether an error's text reports that trap and says what to do.
+fn says_trap(text: &str, code: u32) -> bool {
+    let after = text.split("trap ").skip(1);
+    let said = |rest: &str| {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        rest[..digits].parse() == Ok(code)
+    };
+    text.contains("Fix:") && after.map(said).next() == Some(true)
+}
+
+/// Puts a step's contents where the last step's were.
+fn refill(contents: &mut Vec<crate::batch::Content>, step: &Step) {
+    use crate::batch::Content;
+    contents.resize(step.contents.len(), Content::Zeros(0));
+    for (old, new) in contents.iter_mut().zip(&step.contents) {
+        match (old, new) {
+            (Content::Bytes(old), Content::Bytes(new)) => {
+                old.clear();
+                old.extend_from_slice(new);
+            }
+            (old, new) => *old = new.clone(),
+        }
+    }
+}

@@ -1,0 +1,28 @@
+//! The conformance suite: whether a backend gives the reference's bytes, found out by running it.
+//!
+//! A vendor implements [`VyreBackend`] and calls [`ConformanceSuite::run`]; what comes back are [`ParityFailure`]s, each
+//! with the smallest program that still fails, the bytes on both sides and the likely cause. Our own drivers and anyone
+//! else's go through [`ConformanceSuite::run_driver`], which tests the driver contract as well.
+//!
+//! `contract` is what vendors implement, `target` makes both kinds of backend look alike, `cases` has what is run in
+//! groups, `suite` runs it, `judge` compares, `reduce` and `diagnose` explain, `report` counts.
+//!
+//! Not here: any concrete driver, and what programs mean. Expected bytes always come from the reference interpreter.
+
+mod batch;
+mod cases;
+mod contract;
+mod diagnose;
+mod failure;
+mod judge;
+mod reduce;
+mod report;
+mod suite;
+mod target;
+
+pub use batch::{Level, Track};
+pub use contract::{Convention, DispatchConfig, Feature, OutputInit, Profile, VyreBackend};
+pub use failure::{Cause, Difference, ParityFailure};
+pub use report::{GroupReport, Report, Standing};
+pub use suite::{ConformanceSuite, Progress, Size};
+pub use target::ReferenceBackend;

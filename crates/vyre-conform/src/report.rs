@@ -1,0 +1,104 @@
+//! What a run found, counted.
+
+use crate::batch::{Level, Track};
+use crate::contract::Profile;
+use crate::failure::ParityFailure;
+use crate::suite::Size;
+use std::time::Duration;
+use vyre_foundation::ir::Digest;
+
+/// What one group's batches gave.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupReport {
+    /// The group's name, `op/f32/div`.
+    pub name: String,
+    /// The level it counts towards.
+    pub level: Level,
+    /// The track it counts towards.
+    pub track: Track,
+    /// Whether its batches depend on the run's seed.
+    pub seeded: bool,
+    /// Dispatches made.
+    pub dispatches: u64,
+    /// Cases run, many to a dispatch.
+    pub cases: u64,
+    /// Batches that failed.
+    pub failed: u64,
+    /// Over what was run: programs, grids, inputs.
+    pub content: Digest,
+    /// Over what the backend gave: the root of its batches' leaves.
+    pub root: Digest,
+}
+
+/// What a run found.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The backend's name.
+    pub backend: String,
+    /// What it published before the run.
+    pub profile: Profile,
+    /// Whether it was tested as a driver, with the driver contract.
+    pub driver: bool,
+    /// How much was run.
+    pub size: Size,
+    /// The run's own random number.
+    pub nonce: [u8; 32],
+    /// Every group that a complete run of this suite has, whether it ran or not: name, level, track.
+    pub planned: Vec<(String, Level, Track)>,
+    /// The groups that ran, by name.
+    pub groups: Vec<GroupReport>,
+    /// What failed. Of each group, at least the first.
+    pub failures: Vec<ParityFailure>,
+    /// What random programs contained.
+    pub coverage: String,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+/// How far a backend came on a track.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// The track.
+    pub track: Track,
+    /// The highest level it holds; `None` if not even the first.
+    pub level: Option<Level>,
+}
+
+impl Report {
+    /// The highest level of a track all of whose groups, and those of the levels below, ran and passed.
+    pub fn standing(&self, track: Track) -> Standing {
+        let mut held = None;
+        for level in Level::ALL {
+            let mut planned = self.planned.iter().filter(|(_, l, t)| (*l, *t) == (level, track)).peekable();
+            let passed = |name: &String| {
+                self.groups
+                    .binary_search_by(|group| group.name.cmp(name))
+                    .is_ok_and(|at| self.groups[at].failed == 0)
+            };
+            if planned.peek().is_none() || !planned.all(|(name, _, _)| passed(name)) {
+                break;
+            }
+            held = Some(level);
+        }
+        Standing { track, level: held }
+    }
+
+    /// Dispatches made.
+    pub fn dispatches(&self) -> u64 {
+        self.groups.iter().map(|group| group.dispatches).sum()
+    }
+
+    /// Cases run.
+    pub fn cases(&self) -> u64 {
+        self.groups.iter().map(|group| group.cases).sum()
+    }
+
+    /// Over the content of every group that is the same in all runs of this size.
+    pub fn suite_digest(&self) -> Digest {
+        let mut hasher = blake3::Hasher::new_derive_key("vyre conformance suite v1");
+        for group in self.groups.iter().filter(|group| !group.seeded) {
+            hasher.update(group.name.as_bytes()).update(&[0]).update(&group.content.0);
+        }
+        Digest(*hasher.finalize().as_bytes())
+    }
+}

@@ -1,0 +1,417 @@
+//! Runs the suite: chooses groups, shuffles them, asks the reference and the target, and collects what differs.
+
+use crate::batch::{Batch, Group, Level, Plan, Track, Work};
+use crate::cases;
+use crate::contract::VyreBackend;
+use crate::diagnose;
+use crate::failure::{Cause, ParityFailure};
+use crate::judge::{self, Prepared};
+use crate::report::{GroupReport, Report};
+use crate::target::{DriverTarget, Target, VendorTarget};
+use rayon::prelude::*;
+use std::time::Instant;
+use vyre_driver::{CancelToken, VyreBackend as DriverBackend};
+use vyre_foundation::ir::Digest;
+use vyre_generate::source::Seeded;
+
+/// How much a run does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Size {
+    /// Seconds on the reference: enough to catch every wrong backend we know of.
+    Quick,
+    /// All of it, as a certificate needs.
+    Full,
+}
+
+impl Size {
+    /// The name in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Size::Quick => "quick",
+            Size::Full => "full",
+        }
+    }
+}
+
+/// Where a run stands.
+#[derive(Clone, Debug)]
+pub struct Progress<'a> {
+    /// Groups done, those of an earlier run included.
+    pub groups_done: usize,
+    /// Groups in all.
+    pub groups: usize,
+    /// Cases run so far.
+    pub cases: u64,
+    /// Batches that failed so far.
+    pub failed: u64,
+    /// The group that just ended.
+    pub last: &'a GroupReport,
+}
+
+type Watch<'a> = Box<dyn Fn(&Progress<'_>) + 'a>;
+
+/// The suite, and how to run it.
+///
+/// ```no_run
+/// # fn backend() -> impl vyre_conform::VyreBackend { vyre_conform::ReferenceBackend::default() }
+/// use vyre_conform::ConformanceSuite;
+///
+/// let failures = ConformanceSuite::new().run(&backend());
+/// failures.iter().for_each(|failure| println!("{failure}"));
+/// ```
+pub struct ConformanceSuite<'a> {
+    size: Size,
+    level: Level,
+    track: Option<Track>,
+    filter: Option<String>,
+    shard: Option<(u32, u32)>,
+    nonce: Option<[u8; 32]>,
+    first_failure: bool,
+    recorded: Vec<GroupReport>,
+    watch: Option<Watch<'a>>,
+    cancel: CancelToken,
+}
+
+impl Default for ConformanceSuite<'_> {
+    fn default() -> Self {
+        ConformanceSuite {
+            size: Size::Full,
+            level: Level::Random,
+            track: None,
+            filter: None,
+            shard: None,
+            nonce: None,
+            first_failure: false,
+            recorded: Vec::new(),
+            watch: None,
+            cancel: CancelToken::new(),
+        }
+    }
+}
+
+/// Failures of one group that are reduced and explained; the others are counted.
+const EXPLAINED_PER_GROUP: usize = 1;
+/// Failures of a run that are reduced: reducing runs the backend hundreds of times.
+const REDUCED_MAX: usize = 12;
+/// Groups whose expected bytes are computed at once, on all cores.
+const CHUNK: usize = 16;
+
+impl<'a> ConformanceSuite<'a> {
+    /// The full suite.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The quick suite.
+    pub fn quick() -> Self {
+        ConformanceSuite { size: Size::Quick, ..Self::default() }
+    }
+
+    /// Runs no level above this one.
+    pub fn up_to(self, level: Level) -> Self {
+        ConformanceSuite { level, ..self }
+    }
+
+    /// Runs only this track.
+    pub fn only(self, track: Track) -> Self {
+        ConformanceSuite { track: Some(track), ..self }
+    }
+
+    /// Runs only groups whose name starts like this; of a case's name, its group.
+    pub fn matching(self, name: &str) -> Self {
+        ConformanceSuite { filter: Some(name.into()), ..self }
+    }
+
+    /// Runs the groups of shard `index` out of `count`. All shards of a run need the same nonce.
+    pub fn shard(self, index: u32, count: u32) -> Self {
+        ConformanceSuite { shard: Some((index, count.max(1))), ..self }
+    }
+
+    /// Seeds the run with this instead of a number drawn when it starts.
+    pub fn nonce(self, nonce: [u8; 32]) -> Self {
+        ConformanceSuite { nonce: Some(nonce), ..self }
+    }
+
+    /// Ends the run at its first failure.
+    pub fn stop_at_first_failure(self) -> Self {
+        ConformanceSuite { first_failure: true, ..self }
+    }
+
+    /// Takes groups that an earlier run with the same nonce recorded as passed, and does not run them again.
+    pub fn recorded(self, groups: Vec<GroupReport>) -> Self {
+        ConformanceSuite { recorded: groups, ..self }
+    }
+
+    /// Calls `watch` after each group.
+    pub fn watch(self, watch: impl Fn(&Progress<'_>) + 'a) -> Self {
+        ConformanceSuite { watch: Some(Box::new(watch)), ..self }
+    }
+
+    /// Ends the run, between two dispatches, when the token is cancelled.
+    pub fn cancelled_by(self, cancel: CancelToken) -> Self {
+        ConformanceSuite { cancel, ..self }
+    }
+
+    /// Runs a vendor's backend. An empty list means that it conforms.
+    pub fn run(&self, backend: &dyn VyreBackend) -> Vec<ParityFailure> {
+        self.report(backend).failures
+    }
+
+    /// Runs a vendor's backend, and tells all.
+    pub fn report(&self, backend: &dyn VyreBackend) -> Report {
+        self.run_target(&VendorTarget::new(backend))
+    }
+
+    /// Runs a driver, and tells all.
+    pub fn run_driver(&self, backend: &dyn DriverBackend) -> Report {
+        self.run_target(&DriverTarget::new(backend))
+    }
+
+    pub(crate) fn run_target(&self, target: &dyn Target) -> Report {
+        let start = Instant::now();
+        let nonce = self.nonce.unwrap_or_else(draw_nonce);
+        let plan = Plan {
+            size: self.size,
+            profile: target.profile(),
+            driver: target.driver().is_some(),
+            seed: run_seed(&nonce, target),
+        };
+        let all = cases::groups(plan.driver);
+        let planned = all.iter().map(|group| (group.name.clone(), group.level, group.track)).collect();
+        let (groups, recorded) = self.choose(all, &plan);
+        let mut run = Run {
+            suite: self,
+            target,
+            plan: &plan,
+            total: groups.len() + recorded.len(),
+            groups: recorded,
+            failures: floor_failures(target),
+        };
+        run.all(&groups);
+        let Run { mut groups, failures, .. } = run;
+        groups.sort_by(|a, b| a.name.cmp(&b.name));
+        Report {
+            backend: target.name().into(),
+            profile: target.profile().clone(),
+            driver: plan.driver,
+            size: self.size,
+            nonce,
+            planned,
+            groups,
+            failures,
+            coverage: cases::coverage(&plan),
+            elapsed: start.elapsed(),
+        }
+    }
+
+    /// The groups to run, shuffled, and those already recorded.
+    fn choose(&self, all: Vec<Group>, plan: &Plan<'_>) -> (Vec<Group>, Vec<GroupReport>) {
+        let wanted = |group: &Group| {
+            let shard = self.shard.is_none_or(|(index, count)| shard_of(&group.name, count) == index);
+            let named = self.filter.as_ref().is_none_or(|filter| {
+                group.name.starts_with(filter.as_str()) || filter.starts_with(&format!("{}:", group.name))
+            });
+            group.level <= self.level && self.track.is_none_or(|track| track == group.track) && shard && named
+        };
+        let recorded: Vec<GroupReport> =
+            self.recorded.iter().filter(|group| group.failed == 0).cloned().collect();
+        let mut groups: Vec<Group> = all
+            .into_iter()
+            .filter(|group| wanted(group) && !recorded.iter().any(|done| done.name == group.name))
+            .collect();
+        let mut random = Seeded::new(plan.seed("order"));
+        for at in (1..groups.len()).rev() {
+            groups.swap(at, (random.next_u64() % (at as u64 + 1)) as usize);
+        }
+        (groups, recorded)
+    }
+}
+
+/// A limit below the floor fails by itself, before anything runs.
+fn floor_failures(target: &dyn Target) -> Vec<ParityFailure> {
+    let low = target.profile().below_floor();
+    low.into_iter()
+        .map(|message| {
+            let command = diagnose::replay(target, "limits/floor");
+            ParityFailure::without_program(
+                "limits/floor",
+                (Level::Ops, Track::Integer),
+                Cause::BelowFloor,
+                message,
+                command,
+            )
+        })
+        .collect()
+}
+
+/// Which of `count` shards a group belongs to.
+fn shard_of(name: &str, count: u32) -> u32 {
+    let hash = blake3::hash(name.as_bytes());
+    u32::from_le_bytes(*hash.as_bytes().first_chunk().expect("a hash has 32 bytes")) % count
+}
+
+fn draw_nonce() -> [u8; 32] {
+    let mut nonce = [0; 32];
+    getrandom::fill(&mut nonce).expect("the system has random numbers");
+    nonce
+}
+
+/// The seed of a run: from the nonce and what the backend called itself before.
+pub(crate) fn run_seed(nonce: &[u8; 32], target: &dyn Target) -> [u8; 32] {
+    let mut hasher = blake3::Hasher::new_derive_key("vyre conformance run v1");
+    hasher.update(nonce);
+    let profile = target.profile();
+    for text in [target.name(), &profile.version, &profile.device, &profile.driver] {
+        hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+    }
+    *hasher.finalize().as_bytes()
+}
+
+/// A run in progress.
+struct Run<'r, 's> {
+    suite: &'r ConformanceSuite<'s>,
+    target: &'r dyn Target,
+    plan: &'r Plan<'r>,
+    total: usize,
+    groups: Vec<GroupReport>,
+    failures: Vec<ParityFailure>,
+}
+
+impl Run<'_, '_> {
+    fn all(&mut self, groups: &[Group]) {
+        let plan = self.plan;
+        for chunk in groups.chunks(CHUNK) {
+            let prepared: Vec<Vec<Prepared>> = chunk.par_iter().map(|group| prepare(group, plan)).collect();
+            for (group, prepared) in chunk.iter().zip(&prepared) {
+                if self.over() {
+                    return;
+                }
+                if let Some(report) = self.group(group, prepared) {
+                    self.groups.push(report);
+                    self.tell();
+                }
+            }
+        }
+    }
+
+    fn over(&self) -> bool {
+        self.suite.cancel.is_cancelled() || self.suite.first_failure && !self.failures.is_empty()
+    }
+
+    fn tell(&self) {
+        let Some(watch) = &self.suite.watch else { return };
+        let last = self.groups.last().expect("a group just ended");
+        watch(&Progress {
+            groups_done: self.groups.len(),
+            groups: self.total,
+            cases: self.groups.iter().map(|group| group.cases).sum(),
+            failed: self.groups.iter().map(|group| group.failed).sum(),
+            last,
+        });
+    }
+
+    /// Runs one group; `None` if the run was cancelled in it.
+    fn group(&mut self, group: &Group, prepared: &[Prepared]) -> Option<GroupReport> {
+        let mut report = GroupReport {
+            name: group.name.clone(),
+            level: group.level,
+            track: group.track,
+            seeded: group.seeded,
+            dispatches: 0,
+            cases: 0,
+            failed: 0,
+            content: content_digest(prepared.iter().map(|prepared| &prepared.batch)),
+            root: Digest([0; 32]),
+        };
+        let mut leaves = Vec::with_capacity(prepared.len());
+        if let Work::Procedure(_) = group.work {
+            leaves.extend(self.procedure(group, &mut report));
+        }
+        for prepared in prepared {
+            if self.over() {
+                return (!self.suite.cancel.is_cancelled()).then_some(report);
+            }
+            report.dispatches += prepared.batch.steps.len() as u64;
+            report.cases += prepared.batch.cases();
+            match judge::run(self.target, prepared) {
+                Ok(leaf) => leaves.push(leaf),
+                Err(miss) => {
+                    report.failed += 1;
+                    if report.failed as usize <= EXPLAINED_PER_GROUP {
+                        let reduce = self.failures.len() < REDUCED_MAX;
+                        let failure = diagnose::explain(self.target, group, prepared, miss, reduce);
+                        self.failures.push(failure);
+                    }
+                }
+            }
+        }
+        report.root = merkle_root(leaves);
+        Some(report)
+    }
+
+    /// Runs a procedure on the driver, and gives its leaf if it holds.
+    fn procedure(&mut self, group: &Group, report: &mut GroupReport) -> Option<Digest> {
+        let (Work::Procedure(procedure), Some(driver)) = (&group.work, self.target.driver()) else {
+            return None;
+        };
+        report.dispatches = 1;
+        report.cases = 1;
+        match crate::target::guarded_procedure(|| procedure(driver, self.plan)) {
+            Ok(bytes) => {
+                let mut hasher = blake3::Hasher::new_derive_key("vyre conformance leaf v1");
+                Some(Digest(*hasher.update(group.name.as_bytes()).update(&bytes).finalize().as_bytes()))
+            }
+            Err(problem) => {
+                report.failed = 1;
+                let replay = diagnose::replay(self.target, &group.name);
+                let place = (group.level, group.track);
+                let failure = ParityFailure::without_program(
+                    &group.name,
+                    place,
+                    problem.cause,
+                    problem.message,
+                    replay,
+                );
+                self.failures.push(failure);
+                None
+            }
+        }
+    }
+}
+
+/// A group's batches, those beyond the target's limits left out, with what the reference says.
+pub(crate) fn prepare(group: &Group, plan: &Plan<'_>) -> Vec<Prepared> {
+    match &group.work {
+        Work::Procedure(_) => Vec::new(),
+        Work::Batches(make) => {
+            let batches = make(plan).into_iter().filter(|batch| batch.within(plan.profile));
+            batches.map(Prepared::new).collect()
+        }
+    }
+}
+
+/// Over the batches' content digests and names.
+pub(crate) fn content_digest<'b>(batches: impl Iterator<Item = &'b Batch>) -> Digest {
+    let mut hasher = blake3::Hasher::new_derive_key("vyre conformance group v1");
+    for batch in batches {
+        hasher.update(batch.name.as_bytes()).update(&[0]).update(&batch.digest().0);
+    }
+    Digest(*hasher.finalize().as_bytes())
+}
+
+/// The root of a binary tree over the leaves in order; an odd one moves up as it is.
+pub(crate) fn merkle_root(mut nodes: Vec<Digest>) -> Digest {
+    while nodes.len() > 1 {
+        nodes = nodes
+            .chunks(2)
+            .map(|pair| match pair {
+                [left, right] => {
+                    let mut hasher = blake3::Hasher::new_derive_key("vyre conformance node v1");
+                    Digest(*hasher.update(&left.0).update(&right.0).finalize().as_bytes())
+                }
+                _ => pair[0],
+            })
+            .collect();
+    }
+    nodes.pop().unwrap_or(Digest([0; 32]))
+}
