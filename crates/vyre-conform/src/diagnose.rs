@@ -7,11 +7,6 @@ use crate::target::{Fault, Target};
 use vyre_foundation::ir::Program;
 use vyre_foundation::launch::bound_buffers;
 
-/// How to run just one case again.
-pub(crate) fn replay(target: &dyn Target, case: &str) -> String {
-    format!("vyre certify --backend {} --case '{case}'", target.name())
-}
-
 /// Makes a failure of a wrong answer: the smallest program that still fails, and the likely cause.
 pub(crate) fn explain(
     target: &dyn Target,
@@ -19,6 +14,7 @@ pub(crate) fn explain(
     prepared: &Prepared,
     miss: Miss,
     reduce: bool,
+    replay: String,
 ) -> ParityFailure {
     let cause = cause(&miss);
     let (batch, miss) = match reduce {
@@ -48,7 +44,7 @@ pub(crate) fn explain(
             Err(Fault::Error(_) | Fault::Panic(_)) => Vec::new(),
         },
         difference: difference(&batch.program, &miss),
-        replay: replay(target, &prepared.batch.name),
+        replay,
     }
 }
 

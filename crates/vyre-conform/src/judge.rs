@@ -74,8 +74,7 @@ pub(crate) struct Miss {
 /// Runs a batch's steps in order, up to the first wrong answer. The digest covers what the target really gave.
 pub(crate) fn run(target: &dyn Target, prepared: &Prepared) -> Result<Digest, Miss> {
     let Prepared { batch, expected } = prepared;
-    let mut hasher = blake3::Hasher::new_derive_key("vyre conformance leaf v1");
-    hasher.update(batch.name.as_bytes()).update(&batch.digest().0);
+    let mut leaf = Leaf::new(batch);
     // All steps are made from one allocation for each buffer, where their sizes allow.
     let mut contents = Vec::new();
     for (at, (step, expected)) in batch.steps.iter().zip(expected).enumerate() {
@@ -93,18 +92,48 @@ pub(crate) fn run(target: &dyn Target, prepared: &Prepared) -> Result<Digest, Mi
         if !right {
             return Err(Miss { step: at, expected: expected.clone(), actual });
         }
-        match expected {
+        leaf.add(expected);
+    }
+    Ok(leaf.finish())
+}
+
+/// What a transcript has for one batch: a digest over its name, its content and what came out.
+pub(crate) struct Leaf(blake3::Hasher);
+
+impl Leaf {
+    pub(crate) fn new(batch: &Batch) -> Leaf {
+        let mut hasher = leaf_hasher();
+        hasher.update(batch.name.as_bytes()).update(&batch.digest().0);
+        Leaf(hasher)
+    }
+
+    /// Adds what the next step gave.
+    pub(crate) fn add(&mut self, answer: &Answer) {
+        match answer {
             Answer::Outputs(outputs) => {
                 for bytes in outputs {
-                    hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
+                    self.0.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
                 }
             }
             Answer::Trap(code) => {
-                hasher.update(b"trap").update(&code.to_le_bytes());
+                self.0.update(b"trap").update(&code.to_le_bytes());
             }
         }
     }
-    Ok(Digest(*hasher.finalize().as_bytes()))
+
+    pub(crate) fn finish(self) -> Digest {
+        Digest(*self.0.finalize().as_bytes())
+    }
+}
+
+/// The leaf of a procedure that held.
+pub(crate) fn procedure_leaf(name: &str, bytes: &[u8]) -> Digest {
+    let mut hasher = leaf_hasher();
+    Digest(*hasher.update(name.as_bytes()).update(bytes).finalize().as_bytes())
+}
+
+fn leaf_hasher() -> blake3::Hasher {
+    blake3::Hasher::new_derive_key("vyre conformance leaf v1")
 }
 
 /// Whether an error's text reports that trap and says what to do.

@@ -4,7 +4,7 @@ use crate::batch::{Level, Track};
 use crate::contract::Profile;
 use crate::failure::ParityFailure;
 use crate::suite::Size;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use vyre_foundation::ir::Digest;
 
 /// What one group's batches gave.
@@ -41,6 +41,10 @@ pub struct Report {
     pub driver: bool,
     /// How much was run.
     pub size: Size,
+    /// The highest level that was asked for.
+    pub level: Level,
+    /// The only track that was asked for; `None` means both.
+    pub track: Option<Track>,
     /// The run's own random number.
     pub nonce: [u8; 32],
     /// Every group that a complete run of this suite has, whether it ran or not: name, level, track.
@@ -51,6 +55,10 @@ pub struct Report {
     pub failures: Vec<ParityFailure>,
     /// What random programs contained.
     pub coverage: String,
+    /// Whether all that was asked for ran: no filter, no shard, no cancellation.
+    pub complete: bool,
+    /// When it started.
+    pub started: SystemTime,
     /// How long it took.
     pub elapsed: Duration,
 }

@@ -2,14 +2,14 @@
 
 use crate::batch::{Batch, Group, Level, Plan, Track, Work};
 use crate::cases;
-use crate::contract::VyreBackend;
+use crate::contract::{Profile, VyreBackend};
 use crate::diagnose;
 use crate::failure::{Cause, ParityFailure};
 use crate::judge::{self, Prepared};
 use crate::report::{GroupReport, Report};
 use crate::target::{DriverTarget, Target, VendorTarget};
 use rayon::prelude::*;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 use vyre_driver::{CancelToken, VyreBackend as DriverBackend};
 use vyre_foundation::ir::Digest;
 use vyre_generate::source::Seeded;
@@ -50,6 +50,9 @@ pub struct Progress<'a> {
 
 type Watch<'a> = Box<dyn Fn(&Progress<'_>) + 'a>;
 
+/// Where groups come from, for drivers and for others.
+pub(crate) type Catalogue = fn(bool) -> Vec<Group>;
+
 /// The suite, and how to run it.
 ///
 /// ```no_run
@@ -70,6 +73,8 @@ pub struct ConformanceSuite<'a> {
     recorded: Vec<GroupReport>,
     watch: Option<Watch<'a>>,
     cancel: CancelToken,
+    program: Option<String>,
+    catalogue: Catalogue,
 }
 
 impl Default for ConformanceSuite<'_> {
@@ -85,6 +90,8 @@ impl Default for ConformanceSuite<'_> {
             recorded: Vec::new(),
             watch: None,
             cancel: CancelToken::new(),
+            program: None,
+            catalogue: cases::groups,
         }
     }
 }
@@ -117,9 +124,9 @@ impl<'a> ConformanceSuite<'a> {
         ConformanceSuite { track: Some(track), ..self }
     }
 
-    /// Runs only groups whose name starts like this; of a case's name, its group.
+    /// Runs only batches whose name starts like this: a group's, a batch's, or a case's with its `#` number.
     pub fn matching(self, name: &str) -> Self {
-        ConformanceSuite { filter: Some(name.into()), ..self }
+        ConformanceSuite { filter: Some(batch_name(name).into()), ..self }
     }
 
     /// Runs the groups of shard `index` out of `count`. All shards of a run need the same nonce.
@@ -152,6 +159,18 @@ impl<'a> ConformanceSuite<'a> {
         ConformanceSuite { cancel, ..self }
     }
 
+    /// What the program that runs this is called, for the command that a failure gives to run its case again. That
+    /// program has the command `certify`.
+    pub fn program(self, name: &str) -> Self {
+        ConformanceSuite { program: Some(name.into()), ..self }
+    }
+
+    /// Takes groups from there.
+    #[cfg(test)]
+    pub(crate) fn catalogue(self, catalogue: Catalogue) -> Self {
+        ConformanceSuite { catalogue, ..self }
+    }
+
     /// Runs a vendor's backend. An empty list means that it conforms.
     pub fn run(&self, backend: &dyn VyreBackend) -> Vec<ParityFailure> {
         self.report(backend).failures
@@ -168,25 +187,27 @@ impl<'a> ConformanceSuite<'a> {
     }
 
     pub(crate) fn run_target(&self, target: &dyn Target) -> Report {
-        let start = Instant::now();
+        let (start, started) = (Instant::now(), SystemTime::now());
         let nonce = self.nonce.unwrap_or_else(draw_nonce);
         let plan = Plan {
             size: self.size,
             profile: target.profile(),
             driver: target.driver().is_some(),
-            seed: run_seed(&nonce, target),
+            seed: run_seed(&nonce, target.name(), target.profile()),
         };
-        let all = cases::groups(plan.driver);
+        let all = (self.catalogue)(plan.driver);
         let planned = all.iter().map(|group| (group.name.clone(), group.level, group.track)).collect();
         let (groups, recorded) = self.choose(all, &plan);
         let mut run = Run {
             suite: self,
             target,
             plan: &plan,
+            nonce: &nonce,
             total: groups.len() + recorded.len(),
             groups: recorded,
-            failures: floor_failures(target),
+            failures: Vec::new(),
         };
+        run.floor();
         run.all(&groups);
         let Run { mut groups, failures, .. } = run;
         groups.sort_by(|a, b| a.name.cmp(&b.name));
@@ -195,11 +216,15 @@ impl<'a> ConformanceSuite<'a> {
             profile: target.profile().clone(),
             driver: plan.driver,
             size: self.size,
+            level: self.level,
+            track: self.track,
             nonce,
             planned,
             groups,
             failures,
             coverage: cases::coverage(&plan),
+            complete: !self.cancel.is_cancelled() && self.filter.is_none() && self.shard.is_none(),
+            started,
             elapsed: start.elapsed(),
         }
     }
@@ -227,23 +252,6 @@ impl<'a> ConformanceSuite<'a> {
     }
 }
 
-/// A limit below the floor fails by itself, before anything runs.
-fn floor_failures(target: &dyn Target) -> Vec<ParityFailure> {
-    let low = target.profile().below_floor();
-    low.into_iter()
-        .map(|message| {
-            let command = diagnose::replay(target, "limits/floor");
-            ParityFailure::without_program(
-                "limits/floor",
-                (Level::Ops, Track::Integer),
-                Cause::BelowFloor,
-                message,
-                command,
-            )
-        })
-        .collect()
-}
-
 /// Which of `count` shards a group belongs to.
 fn shard_of(name: &str, count: u32) -> u32 {
     let hash = blake3::hash(name.as_bytes());
@@ -256,12 +264,16 @@ fn draw_nonce() -> [u8; 32] {
     nonce
 }
 
+/// The name of a case's batch: what stands before the `#` and its number.
+pub(crate) fn batch_name(case: &str) -> &str {
+    case.split_once('#').map_or(case, |(batch, _)| batch)
+}
+
 /// The seed of a run: from the nonce and what the backend called itself before.
-pub(crate) fn run_seed(nonce: &[u8; 32], target: &dyn Target) -> [u8; 32] {
+pub(crate) fn run_seed(nonce: &[u8; 32], name: &str, profile: &Profile) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new_derive_key("vyre conformance run v1");
     hasher.update(nonce);
-    let profile = target.profile();
-    for text in [target.name(), &profile.version, &profile.device, &profile.driver] {
+    for text in [name, &profile.version, &profile.device, &profile.driver] {
         hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
     }
     *hasher.finalize().as_bytes()
@@ -272,16 +284,56 @@ struct Run<'r, 's> {
     suite: &'r ConformanceSuite<'s>,
     target: &'r dyn Target,
     plan: &'r Plan<'r>,
+    nonce: &'r [u8; 32],
     total: usize,
     groups: Vec<GroupReport>,
     failures: Vec<ParityFailure>,
 }
 
 impl Run<'_, '_> {
+    /// A limit below the floor fails by itself, before anything runs.
+    fn floor(&mut self) {
+        for message in self.target.profile().below_floor() {
+            self.fail("limits/floor", (Level::Ops, Track::Integer), Cause::BelowFloor, message);
+        }
+    }
+
+    /// Records a failure that no program shows.
+    fn fail(&mut self, case: &str, place: (Level, Track), cause: Cause, message: String) {
+        let again = self.again(case, false);
+        self.failures.push(ParityFailure::without_program(case, place, cause, message, again));
+    }
+
+    /// How to run just one case again: the command of the program that runs this, or else the call.
+    fn again(&self, case: &str, seeded: bool) -> String {
+        let ConformanceSuite { program, size, .. } = self.suite;
+        let driver = self.target.driver().is_some();
+        match program {
+            Some(program) => {
+                let backend =
+                    if driver { format!(" --backend {}", self.target.name()) } else { String::new() };
+                let quick = if *size == Size::Quick { " --quick" } else { "" };
+                let nonce = if seeded { format!(" --nonce {}", Digest(*self.nonce)) } else { String::new() };
+                format!("{program} certify{backend}{quick} --case '{case}'{nonce}")
+            }
+            None => {
+                let suite = if *size == Size::Quick { "quick" } else { "new" };
+                let nonce = if seeded { format!(".nonce({:?})", self.nonce) } else { String::new() };
+                let run = if driver { "run_driver" } else { "run" };
+                format!("ConformanceSuite::{suite}().matching({case:?}){nonce}.{run}(&backend)")
+            }
+        }
+    }
+
     fn all(&mut self, groups: &[Group]) {
-        let plan = self.plan;
+        let (plan, cancel, filter) = (self.plan, &self.suite.cancel, self.suite.filter.as_deref());
         for chunk in groups.chunks(CHUNK) {
-            let prepared: Vec<Vec<Prepared>> = chunk.par_iter().map(|group| prepare(group, plan)).collect();
+            // A cancelled run does not wait for what it will not use.
+            let prepare = |group| match cancel.is_cancelled() {
+                true => Vec::new(),
+                false => prepare(group, plan, filter),
+            };
+            let prepared: Vec<Vec<Prepared>> = chunk.par_iter().map(prepare).collect();
             for (group, prepared) in chunk.iter().zip(&prepared) {
                 if self.over() {
                     return;
@@ -339,7 +391,8 @@ impl Run<'_, '_> {
                     report.failed += 1;
                     if report.failed as usize <= EXPLAINED_PER_GROUP {
                         let reduce = self.failures.len() < REDUCED_MAX;
-                        let failure = diagnose::explain(self.target, group, prepared, miss, reduce);
+                        let again = self.again(&prepared.batch.name, group.seeded);
+                        let failure = diagnose::explain(self.target, group, prepared, miss, reduce, again);
                         self.failures.push(failure);
                     }
                 }
@@ -357,36 +410,27 @@ impl Run<'_, '_> {
         report.dispatches = 1;
         report.cases = 1;
         match crate::target::guarded_procedure(|| procedure(driver, self.plan)) {
-            Ok(bytes) => {
-                let mut hasher = blake3::Hasher::new_derive_key("vyre conformance leaf v1");
-                Some(Digest(*hasher.update(group.name.as_bytes()).update(&bytes).finalize().as_bytes()))
-            }
+            Ok(bytes) => Some(judge::procedure_leaf(&group.name, &bytes)),
             Err(problem) => {
                 report.failed = 1;
-                let replay = diagnose::replay(self.target, &group.name);
-                let place = (group.level, group.track);
-                let failure = ParityFailure::without_program(
-                    &group.name,
-                    place,
-                    problem.cause,
-                    problem.message,
-                    replay,
-                );
-                self.failures.push(failure);
+                self.fail(&group.name, (group.level, group.track), problem.cause, problem.message);
                 None
             }
         }
     }
 }
 
-/// A group's batches, those beyond the target's limits left out, with what the reference says.
-pub(crate) fn prepare(group: &Group, plan: &Plan<'_>) -> Vec<Prepared> {
+/// A group's batches whose names start like `filter`, with what the reference says.
+pub(crate) fn prepare(group: &Group, plan: &Plan<'_>, filter: Option<&str>) -> Vec<Prepared> {
+    let named = |batch: &Batch| filter.is_none_or(|filter| batch.name.starts_with(filter));
+    batches(group, plan).into_iter().filter(named).map(Prepared::new).collect()
+}
+
+/// A group's batches, those beyond the target's limits left out.
+pub(crate) fn batches(group: &Group, plan: &Plan<'_>) -> Vec<Batch> {
     match &group.work {
         Work::Procedure(_) => Vec::new(),
-        Work::Batches(make) => {
-            let batches = make(plan).into_iter().filter(|batch| batch.within(plan.profile));
-            batches.map(Prepared::new).collect()
-        }
+        Work::Batches(make) => make(plan).into_iter().filter(|batch| batch.within(plan.profile)).collect(),
     }
 }
 
