@@ -1,1 +1,0 @@
-//! Programs without float types that give the same bytes.

@@ -1,0 +1,345 @@
+//! The float ops as functions over integers, one definition for all formats.
+//!
+//! Each function computes as if its operands were finite and then selects the answers of the others, so that lanes
+//! do not part. What it computes for infinities and NaNs meanwhile has no meaning and no effect.
+
+use super::Routine;
+use super::format::{Format, Unpacked, Word, c, shift_right};
+use vyre_foundation::ir::builder::{Bounds, Val};
+
+type One<'k, W> = fn(&Format<'k, W>, Val<'k, W>) -> Val<'k, W>;
+type Two<'k, W, R> = fn(&Format<'k, W>, Val<'k, W>, Val<'k, W>) -> Val<'k, R>;
+
+/// Declares a routine in its format's kernel.
+pub(super) fn declare<'k, W: Word>(f: &Format<'k, W>, routine: Routine, name: &str) {
+    let one = |body: One<'k, W>| {
+        f.k.function::<W, _>(name, |a| body(f, a));
+    };
+    let two = |body: Two<'k, W, W>| {
+        f.k.function::<(W, W), _>(name, |(a, b)| body(f, a, b));
+    };
+    let test = |body: Two<'k, W, bool>| {
+        f.k.function::<(W, W), _>(name, |(a, b)| body(f, a, b));
+    };
+    match routine {
+        Routine::Add => two(Format::add),
+        Routine::Mul => two(Format::mul),
+        Routine::Div => two(Format::div),
+        Routine::Rem => two(Format::rem),
+        Routine::Min => two(|f, a, b| f.pick(a, b, |a, b| a.le(b))),
+        Routine::Max => two(|f, a, b| f.pick(a, b, |a, b| a.ge(b))),
+        Routine::Eq => test(|f, a, b| f.compare(a, b, |a, b| a.eq(b), true)),
+        Routine::Lt => test(|f, a, b| f.compare(a, b, |a, b| a.lt(b), false)),
+        Routine::Le => test(|f, a, b| f.compare(a, b, |a, b| a.le(b), true)),
+        Routine::Fma => {
+            f.k.function::<(W, W, W), _>(name, |(a, b, c)| f.fma(a, b, c));
+        }
+        Routine::Sqrt => one(Format::sqrt),
+        Routine::Floor => one(|f, a| f.integral(a, Toward::Down)),
+        Routine::Ceil => one(|f, a| f.integral(a, Toward::Up)),
+        Routine::Trunc => one(|f, a| f.integral(a, Toward::Zero)),
+        Routine::Round => one(|f, a| f.integral(a, Toward::Nearest)),
+        Routine::Cast { .. } => unreachable!("`convert` declares casts"),
+    }
+}
+
+/// Where an integral value is looked for.
+#[derive(Clone, Copy)]
+enum Toward {
+    Down,
+    Up,
+    Zero,
+    Nearest,
+}
+
+/// A number of two words.
+#[derive(Clone, Copy)]
+struct Wide<'k, W> {
+    high: Val<'k, W>,
+    low: Val<'k, W>,
+}
+
+impl<'k, W: Word> Format<'k, W> {
+    fn add(&self, a: Val<'k, W>, b: Val<'k, W>) -> Val<'k, W> {
+        let infinity = c::<W>(self.infinity());
+        let (ma, mb) = (self.magnitude(a), self.magnitude(b));
+        let subtract = self.is_negative(a ^ b);
+        let greater = ma.lt(mb).select(b, a);
+        let (high, low) = (ma.max(mb), ma.min(mb));
+        // The top bit stays free for the carry. Of the bits below the significand two would do beside the sticky one.
+        let ((field, x), (small_field, y)) = (self.fields(high), self.fields(low));
+        let (x, y) = (x << (self.spare_bits() - 1), y << (self.spare_bits() - 1));
+        let gap = (field - small_field).min(c::<W>(u64::from(W::BITS) - 1)).cast::<u32>();
+        let y = shift_right(y, gap, self.word(1));
+        let sum = subtract.select(x - y, x + y);
+        let sign = greater & c::<W>(self.sign());
+        let r = self.pack(sign, self.normal(field.cast::<i32>() + 1, sum));
+        let r = sum.eq(c::<W>(0)).select(subtract.select(c::<W>(0), sign), r);
+        let r = high.ge(infinity).select(greater, r);
+        (high.gt(infinity) | (low.eq(infinity) & subtract)).select(self.nan(), r)
+    }
+
+    fn mul(&self, a: Val<'k, W>, b: Val<'k, W>) -> Val<'k, W> {
+        let infinity = c::<W>(self.infinity());
+        let (ma, mb) = (self.magnitude(a), self.magnitude(b));
+        let sign = (a ^ b) & c::<W>(self.sign());
+        let (x, y) = (self.unpack(ma), self.unpack(mb));
+        let low = x.digits * y.digits;
+        let product = x.digits.mul_hi(y.digits) | low.ne(c::<W>(0)).cast::<W>();
+        let exponent = x.exponent + y.exponent - (self.bias() as i32 - 1);
+        let r = self.pack(sign, self.normal(exponent, product));
+        let (high, low) = (ma.max(mb), ma.min(mb));
+        let r = low.eq(c::<W>(0)).select(sign, r);
+        let r = high.ge(infinity).select(sign | infinity, r);
+        (high.gt(infinity) | (high.eq(infinity) & low.eq(c::<W>(0)))).select(self.nan(), r)
+    }
+
+    /// Long division by digits of `spare_bits`: the quotient has one more bit than the significand, and the rest
+    /// tells what follows.
+    fn div(&self, a: Val<'k, W>, b: Val<'k, W>) -> Val<'k, W> {
+        let infinity = c::<W>(self.infinity());
+        let (ma, mb) = (self.magnitude(a), self.magnitude(b));
+        let sign = (a ^ b) & c::<W>(self.sign());
+        let (x, y) = (self.unpack(ma), self.unpack(mb));
+        let less = x.digits.lt(y.digits);
+        let exponent = x.exponent - y.exponent + self.bias() as i32 - less.cast::<i32>();
+        let spare = self.spare_bits();
+        let divisor = y.digits >> spare;
+        let mut rest = ((x.digits >> spare) << less.cast::<u32>()) - divisor;
+        let mut quotient = self.word(1);
+        let digits = (self.fraction_bits + 1).div_ceil(spare);
+        for _ in 0..digits {
+            let digit = W::digit(rest, divisor, self.k.val(spare));
+            rest = (rest << spare) - digit * divisor;
+            quotient = (quotient << spare) + digit;
+        }
+        if !W::EXACT_DIGITS {
+            let short = rest.ge(divisor);
+            rest = short.select(rest - divisor, rest);
+            quotient = quotient + short.cast::<W>();
+        }
+        let top_aligned = quotient << (W::BITS - 1 - digits * spare);
+        let digits = top_aligned | rest.ne(c::<W>(0)).cast::<W>();
+        let r = self.pack(sign, Unpacked { exponent, digits });
+        let zero = ma.eq(c::<W>(0)) | mb.eq(infinity);
+        let r = zero.select(sign, r);
+        let infinite = ma.eq(infinity) | mb.eq(c::<W>(0));
+        let r = infinite.select(sign | infinity, r);
+        ((zero & infinite) | ma.max(mb).gt(infinity)).select(self.nan(), r)
+    }
+
+    /// fmod: division again, keeping the rest alone, for as many digits as the exponents are apart.
+    fn rem(&self, a: Val<'k, W>, b: Val<'k, W>) -> Val<'k, W> {
+        let infinity = c::<W>(self.infinity());
+        let (ma, mb) = (self.magnitude(a), self.magnitude(b));
+        let (x, y) = (self.unpack(ma), self.unpack(mb));
+        let spare = self.spare_bits();
+        let divisor = y.digits >> spare;
+        let rest = self.k.var(x.digits >> spare);
+        let gap = (x.exponent - y.exponent).max(0).cast::<u32>();
+        self.k.for_((0, gap).step(spare), |done| {
+            let bits = (gap - done).min(spare);
+            rest.update(|rest| (rest << bits) - W::digit(rest, divisor, bits) * divisor);
+        });
+        let rest = rest.get();
+        let rest = rest.ge(divisor).select(rest - divisor, rest);
+        let sign = a & c::<W>(self.sign());
+        let r = self.pack(sign, self.normal(y.exponent + spare as i32, rest));
+        let r = rest.eq(c::<W>(0)).select(sign, r);
+        let r = ma.lt(mb).select(a, r);
+        let wrong = ma.ge(infinity) | mb.gt(infinity) | mb.eq(c::<W>(0));
+        wrong.select(self.nan(), r)
+    }
+
+    /// A number by which floats of any sign are ordered, -0 below +0.
+    fn order(&self, x: Val<'k, W>) -> Val<'k, W> {
+        let sign = self.sign();
+        x ^ self.is_negative(x).select::<W>(c::<W>(sign | (sign - 1)), c::<W>(sign))
+    }
+
+    /// `a` if it comes first by `first` or `b` is no number, else `b`.
+    fn pick(
+        &self,
+        a: Val<'k, W>,
+        b: Val<'k, W>,
+        first: impl FnOnce(Val<'k, W>, Val<'k, W>) -> Val<'k, bool>,
+    ) -> Val<'k, W> {
+        let infinity = c::<W>(self.infinity());
+        let a_first = first(self.order(a), self.order(b)) & self.magnitude(a).le(infinity);
+        (a_first | self.magnitude(b).gt(infinity)).select(a, b)
+    }
+
+    /// Whether two numbers compare so; two zeros compare as `zeros`.
+    fn compare(
+        &self,
+        a: Val<'k, W>,
+        b: Val<'k, W>,
+        test: impl FnOnce(Val<'k, W>, Val<'k, W>) -> Val<'k, bool>,
+        zeros: bool,
+    ) -> Val<'k, bool> {
+        let both_zero = self.magnitude(a | b).eq(c::<W>(0));
+        let holds = test(self.order(a), self.order(b));
+        let holds = if zeros { holds | both_zero } else { holds & !both_zero };
+        let greatest = self.magnitude(a).max(self.magnitude(b));
+        holds & greatest.le(c::<W>(self.infinity()))
+    }
+
+    /// One bit of the root at a time, written out: `root + bit` is tried, and kept if its square is not too large.
+    ///
+    /// With `N` the radicand scaled so that the root has one bit more than the significand, `rest` is
+    /// `(N - root^2) / bit`, so the trial is `2 * root + bit <= rest`.
+    fn sqrt(&self, a: Val<'k, W>) -> Val<'k, W> {
+        let magnitude = self.magnitude(a);
+        let x = self.unpack(magnitude);
+        let exponent = x.exponent - self.bias() as i32;
+        let odd = (exponent & 1).cast::<u32>();
+        let first = 1 << (self.fraction_bits + 1);
+        let radicand = (x.digits >> (self.spare_bits() - 1)) << odd;
+        // The first bit is always set.
+        let mut rest = (radicand - c::<W>(first)) << 1;
+        let mut twice_root = self.word(2 * first);
+        for place in (0..=self.fraction_bits).rev() {
+            let bit = 1 << place;
+            let trial = twice_root + c::<W>(bit);
+            let fits = trial.le(rest);
+            rest = fits.select(rest - trial, rest) << 1;
+            twice_root = fits.select(trial + c::<W>(bit), twice_root);
+        }
+        let top_aligned = twice_root << (self.spare_bits() - 2);
+        let digits = top_aligned | rest.ne(c::<W>(0)).cast::<W>();
+        let exponent = (exponent >> 1) + self.bias() as i32;
+        let r = self.pack(self.word(0), Unpacked { exponent, digits });
+        let itself = magnitude.eq(c::<W>(0)) | a.eq(c::<W>(self.infinity()));
+        let r = itself.select(a, r);
+        // Above infinity: NaN, or a sign bit.
+        (a.gt(c::<W>(self.infinity())) & !itself).select(self.nan(), r)
+    }
+
+    /// The bits of a float's magnitude count integers as far as its exponent puts their end: rounding is masking them,
+    /// and a carry goes into the exponent as it must.
+    fn integral(&self, a: Val<'k, W>, toward: Toward) -> Val<'k, W> {
+        let one = self.power(0);
+        let magnitude = self.magnitude(a);
+        let field = (magnitude >> self.fraction_bits).cast::<u32>();
+        let places = (self.bias() as u32 + self.fraction_bits) - field;
+        let unit = self.word(1) << places;
+        let mask = unit - c::<W>(1);
+        let some = magnitude.ne(c::<W>(0));
+        let (large, small) = match toward {
+            Toward::Zero => (magnitude, self.k.val(false)),
+            Toward::Down => {
+                (self.is_negative(a).select(magnitude + mask, magnitude), some & self.is_negative(a))
+            }
+            Toward::Up => {
+                (self.is_negative(a).select(magnitude, magnitude + mask), some & !self.is_negative(a))
+            }
+            Toward::Nearest => {
+                // For 1 to 2 the place of the ones holds the exponent's last bit, which is set there too.
+                let odd = (magnitude >> places) & c::<W>(1);
+                let half = (unit >> 1) - c::<W>(1);
+                (magnitude + half + odd, magnitude.gt(c::<W>(one - (1 << self.fraction_bits))))
+            }
+        };
+        let small = small.select::<W>(c::<W>(one), c::<W>(0));
+        let r = magnitude.lt(c::<W>(one)).select(small, large & !mask);
+        let r = r | (a & c::<W>(self.sign()));
+        magnitude.ge(c::<W>(self.power(u64::from(self.fraction_bits)))).select(a, r)
+    }
+
+    /// The exact product and the addend as numbers of two words, added exactly but for what lies so far below that one
+    /// sticky bit says enough.
+    fn fma(&self, a: Val<'k, W>, b: Val<'k, W>, addend: Val<'k, W>) -> Val<'k, W> {
+        let zero = c::<W>(0);
+        let (ma, mb, mc) = (self.magnitude(a), self.magnitude(b), self.magnitude(addend));
+        let product_sign = (a ^ b) & c::<W>(self.sign());
+        let subtract = self.is_negative(a ^ b ^ addend);
+        let (x, y, z) = (self.unpack(ma), self.unpack(mb), self.unpack(mc));
+        // Two bits stay free at the top; significands leave more than that at the end.
+        let (high, low) = (x.digits.mul_hi(y.digits), x.digits * y.digits);
+        let product = Wide { high: high >> 2, low: (high << (W::BITS - 2)) | (low >> 2) };
+        let addend_digits = Wide { high: z.digits >> 2, low: self.word(0) };
+        let product_exponent = x.exponent + y.exponent - (self.bias() as i32 - 1);
+        // A zero must not push the other out.
+        let product_zero = ma.min(mb).eq(zero);
+        let product_exponent = product_zero.select(z.exponent, product_exponent);
+        let addend_exponent = mc.eq(zero).select(product_exponent, z.exponent);
+        let swap = product_exponent.lt(addend_exponent);
+        let exponent = product_exponent.max(addend_exponent);
+        let gap = exponent - product_exponent.min(addend_exponent);
+        let near = self.choose(swap, addend_digits, product);
+        let far = self.shift_wide(self.choose(swap, product, addend_digits), gap);
+        let (sum, flipped) = self.add_wide(near, far, subtract);
+        let near_sign = swap.select(addend & c::<W>(self.sign()), product_sign);
+        let sign = near_sign ^ flipped.select::<W>(c::<W>(self.sign()), zero);
+        let r = self.pack(sign, self.normal_wide(exponent, sum));
+        let r = (sum.high | sum.low).eq(zero).select(subtract.select(zero, product_sign), r);
+        self.fma_special([ma, mb, mc], [product_sign, addend], subtract, r)
+    }
+
+    /// `finite`, or what `fma` gives for infinities and NaNs.
+    fn fma_special(
+        &self,
+        [ma, mb, mc]: [Val<'k, W>; 3],
+        [product_sign, addend]: [Val<'k, W>; 2],
+        subtract: Val<'k, bool>,
+        finite: Val<'k, W>,
+    ) -> Val<'k, W> {
+        let infinity = c::<W>(self.infinity());
+        let (high, low) = (ma.max(mb), ma.min(mb));
+        let r = mc.eq(infinity).select(addend, finite);
+        let r = high.eq(infinity).select(product_sign | infinity, r);
+        let wrong = high.eq(infinity) & (low.eq(c::<W>(0)) | (mc.eq(infinity) & subtract));
+        (wrong | high.max(mc).gt(infinity)).select(self.nan(), r)
+    }
+
+    fn choose(&self, cond: Val<'k, bool>, a: Wide<'k, W>, b: Wide<'k, W>) -> Wide<'k, W> {
+        Wide { high: cond.select(a.high, b.high), low: cond.select(a.low, b.low) }
+    }
+
+    /// Shifts right by an amount that is not negative, with a sticky last bit.
+    fn shift_wide(&self, x: Wide<'k, W>, amount: Val<'k, i32>) -> Wide<'k, W> {
+        let bits = W::BITS as i32;
+        let zero = self.word(0);
+        let whole = amount.ge(bits);
+        let lost = whole.select(x.low, zero);
+        let x = self.choose(whole, Wide { high: zero, low: x.high }, x);
+        let amount = (amount - whole.select(bits, 0)).min(bits - 1).cast::<u32>();
+        // The upper word's lost bits, in two steps because they are all of a word's width for 0.
+        let carried = (x.high << 1) << (bits as u32 - 1 - amount);
+        let low = shift_right(x.low, amount, self.word(1)) | carried | lost.ne(zero).cast::<W>();
+        Wide { high: x.high >> amount, low }
+    }
+
+    /// `x + y`, or the magnitude of `x - y` and whether that was negative.
+    fn add_wide(
+        &self,
+        x: Wide<'k, W>,
+        y: Wide<'k, W>,
+        subtract: Val<'k, bool>,
+    ) -> (Wide<'k, W>, Val<'k, bool>) {
+        let (sum_low, difference_low) = (x.low + y.low, x.low - y.low);
+        let sum = x.high + y.high + sum_low.lt(x.low).cast::<W>();
+        let difference = x.high - y.high - x.low.lt(y.low).cast::<W>();
+        let negative = subtract & (difference >> (W::BITS - 1)).ne(c::<W>(0));
+        let result = self.choose(
+            subtract,
+            Wide { high: difference, low: difference_low },
+            Wide { high: sum, low: sum_low },
+        );
+        let negated_high = !result.high + result.low.eq(c::<W>(0)).cast::<W>();
+        let negated = Wide { high: negated_high, low: self.word(0) - result.low };
+        (self.choose(negative, negated, result), negative)
+    }
+
+    /// Moves the top digit into the top bit of one word with a sticky end.
+    fn normal_wide(&self, exponent: Val<'k, i32>, x: Wide<'k, W>) -> Unpacked<'k, W> {
+        let zero = self.word(0);
+        let short = x.high.eq(zero);
+        let x = self.choose(short, Wide { high: x.low, low: zero }, x);
+        let shift = x.high.clz().cast::<u32>();
+        // A shift of 0 or of the whole width happens only where the lower word is empty.
+        let digits = (x.high << shift) | (x.low >> (W::BITS - shift)) | (x.low << shift).ne(zero).cast::<W>();
+        let exponent = exponent + 2 - shift.cast::<i32>() - short.select(W::BITS as i32, 0);
+        Unpacked { exponent, digits }
+    }
+}
