@@ -1,1 +1,206 @@
 //! WebGPU's shading language.
+//!
+//! [`lower`] writes a shader for the calling convention of [`crate::convention`]. It computes on u32, i32 and bool alone:
+//! floats are softened first and 64-bit integers are pairs of words, so a shader gives the right bytes wherever WGSL is
+//! implemented right. Functions of the program are inlined, which puts its traps in order; those that softening adds
+//! stay functions, which keeps shaders small.
+//!
+//! | file | what it writes |
+//! | --- | --- |
+//! | `module` | the shader around the bodies: bindings, variables, prologue, the library functions in use |
+//! | `body` | the lines of a body |
+//! | `compute` | the ops on a lane's own values |
+//! | `together` | barriers, subgroup ops, `uniform_load`, `mma`, collectives |
+//! | `library` and the `.wgsl` files | functions that shaders may need |
+//! | `names` | identifiers |
+//!
+//! Every line of a program is one `let`, so expressions do not nest. Nothing that WGSL would compute at compile time is
+//! left to it, because it refuses there what the language gives an answer to.
+//!
+//! Not here: speed. Accesses go through functions that check bounds, and nothing is optimised; callers that want that
+//! optimise the program first. Subgroup ops use workgroup memory, not the device's subgroups, which no one promises.
+
+mod body;
+mod compute;
+mod library;
+mod module;
+mod names;
+mod together;
+
+use vyre_foundation::ir::{AtomicOp, DataType, MemoryOrdering, Node, ProgramParts, walk};
+use vyre_foundation::opt::{Pass, optimise_with};
+use vyre_foundation::validate::ValidProgram;
+
+/// How workgroups of the program relate to those of the launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// One for one. The output must start at zero, and no read_write buffer may have initial contents.
+    Grid,
+    /// A single workgroup is launched and takes the program's workgroups one after the other. It writes all of the
+    /// output first, so what that held before does not matter.
+    OneWorkgroup,
+}
+
+/// What to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The form.
+    pub form: Form,
+    /// Where the convention binds lookup data, if it has some: 3 or higher.
+    pub lookup_binding: Option<u32>,
+}
+
+/// A shader and what its host must know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shader {
+    /// The text.
+    pub source: String,
+    /// The name of the entry point.
+    pub entry_point: &'static str,
+    /// Lanes of a workgroup along x, y and z, as the shader declares them.
+    pub workgroup_size: [u32; 3],
+    /// The program's traps in program order: the site that the trap word tells, and the code.
+    pub traps: Vec<(u32, u32)>,
+    /// Whether the program has grid barriers or collectives, and may run on a grid of one workgroup only.
+    pub one_workgroup_only: bool,
+}
+
+impl Shader {
+    /// The code of the trap at a site that the trap word told.
+    pub fn trap_code(&self, site: u32) -> Option<u32> {
+        self.traps.iter().find(|(other, _)| *other == site).map(|(_, code)| *code)
+    }
+}
+
+/// Why a valid program has no shader.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LowerError {
+    /// WGSL has 32-bit atomics only, and this one cannot be put together from them.
+    #[error(
+        "`{op}.{ty}` without a result may be contended, and WGSL has no 64-bit atomics. Fix: use 32-bit elements, or \
+         use the old value if each element has one lane; 64-bit minima and maxima are an optional feature"
+    )]
+    WideAtomic {
+        /// The op.
+        op: &'static str,
+        /// Its type.
+        ty: DataType,
+    },
+    /// WGSL's limit on braces.
+    #[error(
+        "blocks nest {depth} deep, and shaders at most {DEPTH_MAX}. Fix: flatten the conditions, or split the program"
+    )]
+    Nesting {
+        /// How deep.
+        depth: usize,
+    },
+    /// The convention's own bindings.
+    #[error(
+        "lookup data at binding {binding} would hide input, output or params. Fix: bind it at 3 or higher"
+    )]
+    LookupBinding {
+        /// The binding.
+        binding: u32,
+    },
+    /// The program could not be brought into the form that is written.
+    #[error("{0}")]
+    Rewrite(String),
+}
+
+/// The blocks that may nest in a program: WGSL's 127 braces less those around the body.
+const DEPTH_MAX: usize = 120;
+
+/// Writes the shader for a program.
+///
+/// ```
+/// use vyre_foundation::{text, validate};
+/// use vyre_lower::wgsl::{Form, Options, lower};
+///
+/// let source = "program @double workgroup(64, 1, 1) {
+///   buffer @y : read_write u32[] binding 0 output
+///
+///   %i = global_id x
+///   %d = shl.u32 %i, 1
+///   store.u32 @y[%i], %d
+/// }";
+/// let program = validate::validate(&text::parse(source).unwrap().program).unwrap();
+/// let shader = lower(&program, &Options { form: Form::Grid, lookup_binding: None }).unwrap();
+/// assert!(shader.source.contains("let d = i << 1u;"), "{}", shader.source);
+/// ```
+pub fn lower(program: &ValidProgram, options: &Options) -> Result<Shader, LowerError> {
+    if let Some(binding @ 0..=2) = options.lookup_binding {
+        return Err(LowerError::LookupBinding { binding });
+    }
+    let inline = Pass::from_name("inline").expect("the optimiser has it");
+    let inlined = optimise_with(program, &[*inline], &mut |_, _| {})
+        .map_err(|broken| LowerError::Rewrite(broken.to_string()))?;
+    let softened = integers_alone(&inlined)?;
+    let parts = softened.parts();
+    let mut shader = Shader {
+        source: String::new(),
+        entry_point: "main",
+        workgroup_size: parts.workgroup,
+        traps: Vec::new(),
+        one_workgroup_only: false,
+    };
+    let mut refused = None;
+    walk(&parts.body.block, |site, depth, node| {
+        refused = refused.take().or(refusal(depth, node));
+        shader.one_workgroup_only |= takes_the_grid_together(node);
+        if let Node::Trap { code } = node {
+            shader.traps.push((site, *code));
+        }
+    });
+    match refused {
+        Some(error) => Err(error),
+        None => {
+            let title = (program.program().name(), program.program().digest());
+            shader.source = module::write(parts, options, title, &shader);
+            Ok(shader)
+        }
+    }
+}
+
+/// The program without float types.
+fn integers_alone(program: &ValidProgram) -> Result<ValidProgram, LowerError> {
+    let parts = program.parts();
+    let types = vyre_foundation::ir::value_types(&parts.body, None, &parts.functions);
+    let mut floats = types.iter().flatten().any(|ty| ty.is_float());
+    floats |= parts.buffers.iter().any(|buffer| buffer.ty.is_float());
+    walk(&parts.body.block, |_, _, node| {
+        node.for_each_operand(|arg| floats |= arg.literal().is_some_and(|literal| literal.ty().is_float()));
+        floats |= matches!(node, Node::Var { ty, .. } if ty.is_float());
+    });
+    match floats {
+        true => Err(LowerError::Rewrite("floats are not softened yet. Fix: use integers".into())),
+        false => Ok(program.clone()),
+    }
+}
+
+fn refusal(depth: usize, node: &Node) -> Option<LowerError> {
+    match node {
+        _ if depth > DEPTH_MAX => Some(LowerError::Nesting { depth }),
+        Node::Atomic { result: None, op: op @ (AtomicOp::Min | AtomicOp::Max), ty, .. }
+            if ty.bits() == 64 =>
+        {
+            Some(LowerError::WideAtomic { op: op.info().name, ty: *ty })
+        }
+        _ => None,
+    }
+}
+
+fn takes_the_grid_together(node: &Node) -> bool {
+    matches!(
+        node,
+        Node::Barrier { ordering: MemoryOrdering::GridSync }
+            | Node::AllReduce { .. }
+            | Node::AllGather { .. }
+            | Node::ReduceScatter { .. }
+            | Node::Broadcast { .. }
+    )
+}
+
+/// The logical subgroup width; 1 where none is declared.
+fn subgroup_width(parts: &ProgramParts) -> u32 {
+    parts.subgroup.unwrap_or(1)
+}

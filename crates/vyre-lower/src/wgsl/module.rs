@@ -1,0 +1,514 @@
+//! The shader around the bodies: bindings, variables, the prologue, and the library functions that are in use.
+//!
+//! A **space** is a variable of words that buffers lie in: the input, the lookup data, the output, and one each for
+//! workgroup buffers and tables. A **place** says in which space a buffer lies, from which word on, and how many elements
+//! it has. Spaces with elements smaller than a word, or with atomics, are arrays of atomics if lanes write them.
+
+use super::body::Body;
+use super::library::{Helper, accesses, helpers, words};
+use super::names::Names;
+use super::{Form, Options, Shader};
+use crate::convention::{self, ENTRY_BYTES, HEADER_BYTES, lookup_buffer};
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use vyre_foundation::ir::{
+    AtomicOp, BufferId, BufferKind, DataType, Digest, FunctionId, Node, ProgramParts, value_types, walk,
+};
+use vyre_foundation::launch::bound_buffers;
+
+/// Text with its indentation.
+#[derive(Default)]
+pub(super) struct Text {
+    text: String,
+    depth: usize,
+}
+
+impl Text {
+    pub(super) fn line(&mut self, line: impl AsRef<str>) {
+        let _ = writeln!(self.text, "{:width$}{}", "", line.as_ref(), width = 2 * self.depth);
+    }
+
+    /// A line that opens a block.
+    pub(super) fn open(&mut self, line: impl AsRef<str>) {
+        self.line(line);
+        self.depth += 1;
+    }
+
+    /// Indents as behind a line that closes one block and opens another.
+    pub(super) fn indent(&mut self) {
+        self.depth += 1;
+    }
+
+    /// The line that closes a block.
+    pub(super) fn close(&mut self, line: &str) {
+        self.depth -= 1;
+        self.line(line);
+    }
+}
+
+/// What a space is.
+enum SpaceKind {
+    /// One of the convention's bindings.
+    Binding,
+    /// Workgroup memory of that many words.
+    Workgroup { words: u32 },
+    /// A constant table's words.
+    Table { words: Vec<u32> },
+}
+
+struct Space {
+    name: String,
+    kind: SpaceKind,
+    atomic: bool,
+}
+
+/// Where a buffer lies.
+#[derive(Clone, Default)]
+pub(super) struct Place {
+    space: usize,
+    /// Its first word, as an expression.
+    pub(super) at: String,
+    /// Its elements, as an expression.
+    pub(super) len: String,
+}
+
+/// The spaces that every shader has.
+const INPUT: usize = 0;
+const OUTPUT: usize = 1;
+const LOOKUP: usize = 2;
+
+/// Elements of one constant array: WGSL promises 2,047.
+const TABLE_CHUNK_WORDS: usize = 1024;
+
+pub(super) struct Module<'p> {
+    pub(super) parts: &'p ProgramParts,
+    pub(super) names: Names,
+    pub(super) functions: Vec<String>,
+    pub(super) places: Vec<Place>,
+    /// Whether traps must remember that an earlier stretch between grid barriers has trapped.
+    pub(super) keeps_first_trap: bool,
+    spaces: Vec<Space>,
+    helpers: Vec<Helper>,
+    accesses: Vec<Helper>,
+    /// Library functions in use: of a space or of none, and their places in the library.
+    used: BTreeSet<(Option<usize>, usize)>,
+    /// Spaces whose words are read or written by `get` and `put`.
+    touched: BTreeSet<(usize, bool)>,
+}
+
+/// Writes the shader of a program that has no floats and no functions that touch memory other than tables.
+pub(super) fn write(
+    parts: &ProgramParts,
+    options: &Options,
+    (name, digest): (&str, Digest),
+    shader: &Shader,
+) -> String {
+    let mut module = Module::new(parts, options, shader);
+    let mut bodies = Text::default();
+    for at in 0..parts.functions.len() {
+        module.function(FunctionId(at as u32), &mut bodies);
+    }
+    module.main(options, &mut bodies);
+    let library = module.library();
+    let mut text = String::new();
+    let form = match options.form {
+        Form::Grid => "one workgroup for each of the program's",
+        Form::OneWorkgroup => "launched with one workgroup, which takes the program's one after the other",
+    };
+    let _ = writeln!(text, "// @{name}, written by vyre: {form}.\n// Program {digest}.\n");
+    text.push_str(&module.declarations(options, &library, &bodies.text));
+    text.push_str(&library);
+    text.push_str(&bodies.text);
+    text
+}
+
+impl<'p> Module<'p> {
+    fn new(parts: &'p ProgramParts, options: &Options, shader: &Shader) -> Module<'p> {
+        let mut names = Names::reserved();
+        let (helpers, accesses) = (helpers(), accesses());
+        helpers.iter().for_each(|helper| names.reserve(helper.name));
+        // A space's name stands in the functions that access it, where it must not be one of theirs.
+        let mut inside = Names::default();
+        accesses.iter().flat_map(|access| words(access.text)).for_each(|word| inside.reserve(word));
+        let endings: Vec<String> = accesses.iter().map(|access| access.name.to_owned()).collect();
+        let endings = [endings, ["get", "put", "at", "len"].map(str::to_owned).to_vec()].concat();
+        let mut spaces = Vec::new();
+        for name in ["input", "output", "lookup"] {
+            endings.iter().for_each(|ending| names.reserve(&format!("{name}_{ending}")));
+            spaces.push(Space { name: name.into(), kind: SpaceKind::Binding, atomic: false });
+        }
+        let mut places = vec![Place::default(); parts.buffers.len()];
+        let aside = options.lookup_binding.and_then(|_| lookup_buffer(parts));
+        for (at, buffer) in parts.buffers.iter().enumerate() {
+            let word_count = (buffer.len.unwrap_or(0) as usize * buffer.ty.bytes()).div_ceil(4);
+            let chunks = (1..word_count.div_ceil(TABLE_CHUNK_WORDS)).map(|chunk| format!("at{chunk}"));
+            let outer = buffer.binding().is_none().then_some(&inside);
+            let name = names.claim(outer, &buffer.name, &[endings.clone(), chunks.collect()].concat());
+            let len = match buffer.len {
+                Some(len) => format!("{len}u"),
+                None => format!("{name}_len"),
+            };
+            let space = match &buffer.kind {
+                BufferKind::Read { .. } if aside == Some(BufferId(at as u32)) => LOOKUP,
+                BufferKind::Uniform { .. } | BufferKind::Read { .. } => INPUT,
+                BufferKind::ReadWrite { .. } => OUTPUT,
+                BufferKind::Workgroup => {
+                    let kind = SpaceKind::Workgroup { words: word_count as u32 };
+                    spaces.push(Space { name: name.clone(), kind, atomic: false });
+                    spaces.len() - 1
+                }
+                BufferKind::Table { data } => {
+                    let kind = SpaceKind::Table { words: table_words(buffer.ty, data) };
+                    spaces.push(Space { name: name.clone(), kind, atomic: false });
+                    spaces.len() - 1
+                }
+            };
+            let is_alone = space == LOOKUP || buffer.binding().is_none();
+            let at_name = if is_alone { "0u".into() } else { format!("{name}_at") };
+            places[at] = Place { space, at: at_name, len };
+        }
+        let mut module = Module {
+            parts,
+            functions: parts.functions.iter().map(|f| names.claim(None, &f.name, &[])).collect(),
+            names,
+            places,
+            keeps_first_trap: shader.one_workgroup_only && !shader.traps.is_empty(),
+            spaces,
+            helpers,
+            accesses,
+            used: BTreeSet::new(),
+            touched: BTreeSet::new(),
+        };
+        module.spaces[OUTPUT].atomic = !shader.traps.is_empty();
+        walk(&parts.body.block, |_, _, node| {
+            if let Some(buffer) = needs_atomics(node) {
+                let space = module.places[buffer.index()].space;
+                module.spaces[space].atomic = true;
+            }
+        });
+        module
+    }
+
+    /// Marks a library function as used; its name.
+    pub(super) fn helper(&mut self, name: &str) -> &'static str {
+        let at = self.helpers.iter().position(|helper| helper.name == name);
+        let at = at.unwrap_or_else(|| unreachable!("the library has {name}"));
+        self.used.insert((None, at));
+        self.helpers[at].name
+    }
+
+    /// Whether the library has such a function.
+    pub(super) fn has_helper(&self, name: &str) -> bool {
+        self.helpers.iter().any(|helper| helper.name == name)
+    }
+
+    /// An access to a buffer: a call with its place before `arguments`.
+    pub(super) fn access(&mut self, buffer: BufferId, name: &str, arguments: &str) -> String {
+        let Place { space, at, len } = self.places[buffer.index()].clone();
+        let function = self.access_name(space, name);
+        format!("{function}({at}, {len}, {arguments})")
+    }
+
+    fn access_name(&mut self, space: usize, name: &str) -> String {
+        let at = self.accesses.iter().position(|access| access.name == name);
+        let at = at.unwrap_or_else(|| unreachable!("the library has {name}"));
+        self.used.insert((Some(space), at));
+        format!("{}_{name}", self.spaces[space].name)
+    }
+
+    /// Writes a function: its parameters are values of its body.
+    fn function(&mut self, id: FunctionId, text: &mut Text) {
+        let parts = self.parts;
+        let function = &parts.functions[id.index()];
+        let types = value_types(&function.body, Some(function), &parts.functions);
+        let name = self.functions[id.index()].clone();
+        let mut body = Body::new(self, &function.body, types, std::mem::take(text));
+        let params: Vec<String> = function
+            .params
+            .iter()
+            .map(|(value, ty)| format!("{}: {}", body.value(*value), word(*ty)))
+            .collect();
+        let result = function.result.map_or(String::new(), |ty| format!(" -> {}", word(ty)));
+        body.text.open(format!("fn {name}({}){result} {{", params.join(", ")));
+        body.block(&function.body.block);
+        body.text.close("}\n");
+        *text = body.text;
+    }
+
+    /// Writes the entry point.
+    fn main(&mut self, options: &Options, text: &mut Text) {
+        let parts = self.parts;
+        let [x, y, z] = parts.workgroup;
+        text.line(format!("@compute @workgroup_size({x}, {y}, {z})"));
+        text.open("fn main(");
+        if options.form == Form::Grid {
+            text.line("@builtin(workgroup_id) workgroup_id: vec3u,");
+        }
+        text.line("@builtin(local_invocation_id) local_id: vec3u,");
+        text.line("@builtin(local_invocation_index) local_index: u32,");
+        text.close(") {");
+        text.indent();
+        text.line("let grid = vec3u(input[0], input[1], input[2]);");
+        self.placing(text);
+        let lanes = parts.workgroup_lanes();
+        if options.form == Form::OneWorkgroup {
+            self.filling(lanes, text);
+            text.open("for (var group = 0u; group < grid.x * grid.y * grid.z; group++) {");
+            text.line(
+                "let workgroup_id = vec3u(group % grid.x, (group / grid.x) % grid.y, group / (grid.x * grid.y));",
+            );
+            self.clearing(lanes, text);
+        }
+        if self.keeps_first_trap {
+            text.line("var has_stopped = false;");
+        }
+        let types = value_types(&parts.body, None, &parts.functions);
+        let mut body = Body::new(self, &parts.body, types, std::mem::take(text));
+        body.block(&parts.body.block);
+        *text = body.text;
+        if options.form == Form::OneWorkgroup {
+            text.close("}");
+        }
+        text.close("}");
+    }
+
+    /// Where the bound buffers lie, from what the header says.
+    fn placing(&mut self, text: &mut Text) {
+        let mut end = "0u".to_owned();
+        let bound = bound_buffers(self.parts);
+        let entries: Vec<(BufferId, usize)> =
+            bound.iter().enumerate().map(|(at, id)| (*id, (HEADER_BYTES + ENTRY_BYTES * at) / 4)).collect();
+        let outputs = |id: BufferId| (!self.parts.buffer(id).is_output()) as u8;
+        let mut ordered = entries;
+        ordered.sort_by_key(|(id, _)| outputs(*id));
+        for (id, entry) in ordered {
+            let place = self.places[id.index()].clone();
+            let buffer = self.parts.buffer(id);
+            match place.space {
+                OUTPUT => {
+                    let padded = self.helper("padded_words");
+                    text.line(format!("let {} = {end};", place.at));
+                    end = format!("{} + {padded}(input[{}])", place.at, entry + 1);
+                }
+                INPUT => text.line(format!("let {} = input[{entry}] / 4u;", place.at)),
+                _ => {}
+            }
+            if buffer.len.is_none() {
+                text.line(format!("let {} = input[{}] / {}u;", place.len, entry + 1, buffer.ty.bytes()));
+            }
+        }
+    }
+
+    /// Writes all of the output: zeros, then what read_write buffers hold before the launch.
+    fn filling(&mut self, lanes: u64, text: &mut Text) {
+        let (clear, sync) = (self.access_name(OUTPUT, "clear"), self.helper("sync"));
+        text.line(format!("{clear}(params.y / 4u, local_index, {lanes}u);"));
+        text.line(format!("{sync}();"));
+        for (entry, id) in bound_buffers(self.parts).into_iter().enumerate() {
+            let place = self.places[id.index()].clone();
+            if place.space == OUTPUT {
+                let fill = self.access_name(OUTPUT, "fill");
+                let entry = (HEADER_BYTES + ENTRY_BYTES * entry) / 4;
+                text.line(format!("{fill}({}, {entry}u, local_index, {lanes}u);", place.at));
+            }
+        }
+        text.line(format!("{sync}();"));
+    }
+
+    /// Sets workgroup memory to zero for the next of the program's workgroups.
+    fn clearing(&mut self, lanes: u64, text: &mut Text) {
+        let sync = self.helper("sync");
+        text.line(format!("{sync}();"));
+        for space in 0..self.spaces.len() {
+            if let SpaceKind::Workgroup { words } = self.spaces[space].kind {
+                let clear = self.access_name(space, "clear");
+                text.line(format!("{clear}({words}u, local_index, {lanes}u);"));
+            }
+        }
+        text.line(format!("{sync}();"));
+    }
+
+    /// The library functions in use, with what they use themselves.
+    fn library(&mut self) -> String {
+        let mut todo: Vec<_> = self.used.iter().copied().collect();
+        while let Some((space, at)) = todo.pop() {
+            let text = match space {
+                None => self.helpers[at].text,
+                Some(_) => self.accesses[at].text,
+            };
+            for word in words(text) {
+                let found = match (word.strip_prefix("SPACE_"), space) {
+                    (Some("get"), Some(space)) => {
+                        self.touched.insert((space, false));
+                        continue;
+                    }
+                    (Some("put"), Some(space)) => {
+                        self.touched.insert((space, true));
+                        continue;
+                    }
+                    (Some(name), _) => {
+                        self.accesses.iter().position(|access| access.name == name).map(|at| (space, at))
+                    }
+                    (None, _) => {
+                        self.helpers.iter().position(|helper| helper.name == word).map(|at| (None, at))
+                    }
+                };
+                todo.extend(found.filter(|found| self.used.insert(*found)));
+            }
+        }
+        let mut text = String::new();
+        for (space, put) in &self.touched {
+            text.push_str(&self.word_access(&self.spaces[*space], *put));
+        }
+        for (space, at) in &self.used {
+            match space {
+                None => text.push_str(self.helpers[*at].text),
+                Some(space) => {
+                    text.push_str(&self.accesses[*at].text.replace("SPACE", &self.spaces[*space].name));
+                }
+            }
+            text.push_str("\n\n");
+        }
+        text
+    }
+
+    /// The functions that read and write one word of a space.
+    fn word_access(&self, space: &Space, put: bool) -> String {
+        let name = &space.name;
+        match (put, space.atomic) {
+            (true, true) => {
+                format!("fn {name}_put(w: u32, value: u32) {{\n  atomicStore(&{name}[w], value);\n}}\n\n")
+            }
+            (true, false) => format!("fn {name}_put(w: u32, value: u32) {{\n  {name}[w] = value;\n}}\n\n"),
+            (false, true) => {
+                format!("fn {name}_get(w: u32) -> u32 {{\n  return atomicLoad(&{name}[w]);\n}}\n\n")
+            }
+            (false, false) => {
+                let body = match &space.kind {
+                    SpaceKind::Table { words } => table_read(name, words),
+                    SpaceKind::Binding | SpaceKind::Workgroup { .. } => format!("  return {name}[w];\n"),
+                };
+                format!("fn {name}_get(w: u32) -> u32 {{\n{body}}}\n\n")
+            }
+        }
+    }
+
+    /// The bindings and variables.
+    fn declarations(&self, options: &Options, library: &str, bodies: &str) -> String {
+        let mut text = String::new();
+        let word = |space: usize| if self.spaces[space].atomic { "atomic<u32>" } else { "u32" };
+        let bindings = [
+            (Some(convention::INPUT_BINDING), "storage, read", "input", "array<u32>".to_owned()),
+            (
+                Some(convention::OUTPUT_BINDING),
+                "storage, read_write",
+                "output",
+                format!("array<{}>", word(OUTPUT)),
+            ),
+            (Some(convention::PARAMS_BINDING), "uniform", "params", "vec4u".to_owned()),
+            (options.lookup_binding, "storage, read", "lookup", "array<u32>".to_owned()),
+        ];
+        for (binding, space, name, ty) in bindings {
+            if let Some(binding) = binding {
+                let _ = writeln!(text, "@group(0) @binding({binding}) var<{space}> {name}: {ty};");
+            }
+        }
+        let used = |name: &str| words(library).chain(words(bodies)).any(|word| word == name);
+        let lanes = self.parts.workgroup_lanes();
+        for (name, ty) in [("lane_values", format!("array<vec2u, {lanes}>")), ("staged", "vec2u".to_owned())]
+        {
+            if used(name) {
+                let _ = writeln!(text, "var<workgroup> {name}: {ty};");
+            }
+        }
+        for (at, space) in self.spaces.iter().enumerate() {
+            match &space.kind {
+                SpaceKind::Binding => {}
+                SpaceKind::Workgroup { words } => {
+                    let _ = writeln!(text, "var<workgroup> {}: array<{}, {words}>;", space.name, word(at));
+                }
+                SpaceKind::Table { words } => text.push_str(&table(&space.name, words)),
+            }
+        }
+        text.push('\n');
+        text
+    }
+}
+
+/// The WGSL type of a value.
+pub(super) fn word(ty: DataType) -> &'static str {
+    match ty {
+        DataType::Bool => "bool",
+        DataType::U32 => "u32",
+        DataType::I32 => "i32",
+        DataType::U64 | DataType::I64 => "vec2u",
+        DataType::U8
+        | DataType::I8
+        | DataType::U16
+        | DataType::I16
+        | DataType::F16
+        | DataType::BF16
+        | DataType::F32
+        | DataType::F64 => unreachable!("softened: {ty} does not compute here"),
+    }
+}
+
+/// The buffer whose words a line needs as atomics.
+fn needs_atomics(node: &Node) -> Option<BufferId> {
+    let small = |ty: DataType| ty.bits() < 32;
+    match node {
+        Node::Store { ty, buffer, .. } if small(*ty) => Some(*buffer),
+        Node::AllGather { ty, dst, .. } | Node::Broadcast { ty, dst, .. } if small(*ty) => Some(*dst),
+        Node::Atomic { ty, buffer, .. } if ty.bits() == 32 => Some(*buffer),
+        // With a result they are plain accesses to the race rule, so plain words do.
+        Node::Atomic { result: None, op, buffer, .. } => match op {
+            AtomicOp::Add | AtomicOp::Sub | AtomicOp::And | AtomicOp::Or | AtomicOp::Xor => Some(*buffer),
+            AtomicOp::Min | AtomicOp::Max | AtomicOp::Exchange | AtomicOp::CompareExchange => None,
+        },
+        _ => None,
+    }
+}
+
+/// A table's elements as memory holds them.
+fn table_words(ty: DataType, data: &[u64]) -> Vec<u32> {
+    let bytes: Vec<u8> =
+        data.iter().flat_map(|bits| bits.to_le_bytes().into_iter().take(ty.bytes())).collect();
+    bytes
+        .chunks(4)
+        .map(|word| word.iter().rev().fold(0, |value, byte| value << 8 | u32::from(*byte)))
+        .collect()
+}
+
+/// A table's constants, in arrays that WGSL has room for.
+fn table(name: &str, words: &[u32]) -> String {
+    let mut text = String::new();
+    for (at, chunk) in words.chunks(TABLE_CHUNK_WORDS).enumerate() {
+        let list: Vec<String> = chunk.iter().map(|word| format!("{word}u")).collect();
+        let _ = writeln!(
+            text,
+            "const {} = array<u32, {}>({});",
+            chunk_name(name, at),
+            chunk.len(),
+            list.join(", ")
+        );
+    }
+    text
+}
+
+fn chunk_name(name: &str, chunk: usize) -> String {
+    if chunk == 0 { name.to_owned() } else { format!("{name}_at{chunk}") }
+}
+
+/// How a table's word is read.
+fn table_read(name: &str, words: &[u32]) -> String {
+    if words.len() <= TABLE_CHUNK_WORDS {
+        return format!("  return {name}[w];\n");
+    }
+    let mut text = format!("  switch w / {TABLE_CHUNK_WORDS}u {{\n");
+    for chunk in 0..words.len().div_ceil(TABLE_CHUNK_WORDS) {
+        let read = format!("return {}[w % {TABLE_CHUNK_WORDS}u];", chunk_name(name, chunk));
+        let _ = writeln!(text, "    case {chunk}u: {{\n      {read}\n    }}");
+    }
+    text.push_str("    default: {\n      return 0u;\n    }\n  }\n");
+    text
+}

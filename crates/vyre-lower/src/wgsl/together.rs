@@ -1,0 +1,216 @@
+//! Steps that lanes take together: barriers, subgroup ops, `uniform_load`, `mma` and collectives.
+//!
+//! A shader has one workgroup's barriers and nothing wider, so grid barriers and collectives are right on a grid of one
+//! workgroup only. Subgroup ops are exchanges in workgroup memory, in the order that the language gives.
+
+use super::body::Body;
+use super::compute::{from_words, literal, to_words};
+use super::subgroup_width;
+use vyre_foundation::ir::{
+    BufferId, ComputeOp, DataType, Literal, MemoryOrdering, Node, Operand, ReduceOp, SubgroupOp, Value,
+};
+use vyre_foundation::scalar::identity;
+
+/// What a subgroup op does, apart from its name.
+enum Exchange {
+    Ballot,
+    Any,
+    All,
+    Take,
+    Match,
+    Reduce(ReduceOp),
+    Inclusive(ReduceOp),
+    Exclusive(ReduceOp),
+}
+
+fn exchange(op: SubgroupOp) -> Exchange {
+    match op {
+        SubgroupOp::Ballot => Exchange::Ballot,
+        SubgroupOp::Any => Exchange::Any,
+        SubgroupOp::All => Exchange::All,
+        SubgroupOp::Broadcast | SubgroupOp::Shuffle => Exchange::Take,
+        SubgroupOp::Match => Exchange::Match,
+        SubgroupOp::ReduceAdd => Exchange::Reduce(ReduceOp::Add),
+        SubgroupOp::ReduceMul => Exchange::Reduce(ReduceOp::Mul),
+        SubgroupOp::ReduceMin => Exchange::Reduce(ReduceOp::Min),
+        SubgroupOp::ReduceMax => Exchange::Reduce(ReduceOp::Max),
+        SubgroupOp::ReduceAnd => Exchange::Reduce(ReduceOp::And),
+        SubgroupOp::ReduceOr => Exchange::Reduce(ReduceOp::Or),
+        SubgroupOp::ReduceXor => Exchange::Reduce(ReduceOp::Xor),
+        SubgroupOp::InclusiveAdd => Exchange::Inclusive(ReduceOp::Add),
+        SubgroupOp::InclusiveMul => Exchange::Inclusive(ReduceOp::Mul),
+        SubgroupOp::InclusiveMin => Exchange::Inclusive(ReduceOp::Min),
+        SubgroupOp::InclusiveMax => Exchange::Inclusive(ReduceOp::Max),
+        SubgroupOp::InclusiveAnd => Exchange::Inclusive(ReduceOp::And),
+        SubgroupOp::InclusiveOr => Exchange::Inclusive(ReduceOp::Or),
+        SubgroupOp::InclusiveXor => Exchange::Inclusive(ReduceOp::Xor),
+        SubgroupOp::ExclusiveAdd => Exchange::Exclusive(ReduceOp::Add),
+        SubgroupOp::ExclusiveMul => Exchange::Exclusive(ReduceOp::Mul),
+        SubgroupOp::ExclusiveMin => Exchange::Exclusive(ReduceOp::Min),
+        SubgroupOp::ExclusiveMax => Exchange::Exclusive(ReduceOp::Max),
+        SubgroupOp::ExclusiveAnd => Exchange::Exclusive(ReduceOp::And),
+        SubgroupOp::ExclusiveOr => Exchange::Exclusive(ReduceOp::Or),
+        SubgroupOp::ExclusiveXor => Exchange::Exclusive(ReduceOp::Xor),
+    }
+}
+
+impl Body<'_, '_> {
+    pub(super) fn together(&mut self, node: &Node) {
+        match node {
+            Node::Barrier { ordering: MemoryOrdering::GridSync } => self.grid_barrier(),
+            Node::Barrier { ordering: MemoryOrdering::Subgroup | MemoryOrdering::Workgroup } => {
+                self.barrier()
+            }
+            Node::Subgroup { result, op, ty, args } => self.subgroup(*result, *op, *ty, args),
+            Node::UniformLoad { result, ty, buffer, index } => {
+                self.uniform_load(*result, *ty, *buffer, *index)
+            }
+            Node::Mma { .. } => self.mma(node),
+            // Over one rank, every collective copies.
+            Node::AllReduce { ty, dst, src, .. }
+            | Node::AllGather { ty, dst, src }
+            | Node::ReduceScatter { ty, dst, src, .. }
+            | Node::Broadcast { ty, dst, src, .. } => self.copy(*ty, *dst, *src),
+            other => unreachable!("{other:?} is no step that lanes take together"),
+        }
+    }
+
+    fn barrier(&mut self) {
+        let sync = self.module.helper("sync");
+        self.text.line(format!("{sync}();"));
+    }
+
+    /// A barrier, behind which the traps before it are those that count.
+    fn grid_barrier(&mut self) {
+        self.barrier();
+        if self.module.keeps_first_trap {
+            let has_trapped = self.module.helper("has_trapped");
+            self.text.line(format!("has_stopped = {has_trapped}();"));
+            self.barrier();
+        }
+    }
+
+    fn uniform_load(&mut self, result: Value, ty: DataType, buffer: BufferId, index: Operand) {
+        let index = self.operand(index);
+        self.barrier();
+        self.text.open("if (local_index == 0u) {");
+        let loaded = to_words(ty.computes_as(), &self.load(ty, buffer, &index));
+        self.text.line(format!("staged = {loaded};"));
+        self.text.close("}");
+        let words = self.temporary("staged_words");
+        self.text.line(format!("let {words} = workgroupUniformLoad(&staged);"));
+        self.assign(result, &from_words(ty.computes_as(), &words));
+    }
+
+    fn copy(&mut self, ty: DataType, dst: BufferId, src: BufferId) {
+        let [dst_len, src_len] = [dst, src].map(|id| self.module.places[id.index()].len.clone());
+        let (each, lanes) = (self.temporary("each"), self.module.parts.workgroup_lanes());
+        self.grid_barrier();
+        let head =
+            format!("var {each} = local_index; {each} < min({dst_len}, {src_len}); {each} += {lanes}u");
+        self.text.open(format!("for ({head}) {{"));
+        // Elements move by their bits, so four bytes in a row are not asked for here.
+        let loaded = self.load(ty, src, &each);
+        self.store(ty, dst, &each, &loaded);
+        self.text.close("}");
+        self.barrier();
+    }
+
+    fn mma(&mut self, node: &Node) {
+        let Node::Mma { m, n, k, c, a, b } = node else { unreachable!("only tile products come here") };
+        let [at_c, at_a, at_b] = [c, a, b].map(|tile| self.operand(tile.offset));
+        let [each, to, row, column, sum, l] =
+            ["each", "to", "row", "column", "sum", "l"].map(|name| self.temporary(name));
+        let (add, lanes) = (self.module.helper("index_add"), self.module.parts.workgroup_lanes());
+        self.barrier();
+        self.text.open(format!("for (var {each} = local_index; {each} < {}u; {each} += {lanes}u) {{", m * n));
+        self.text.line(format!("let {to} = {add}({at_c}, {each});"));
+        self.text.line(format!("let {row} = {add}({at_a}, ({each} / {n}u) * {k}u);"));
+        self.text.line(format!("let {column} = {add}({at_b}, ({each} % {n}u) * {k}u);"));
+        let start = self.load(DataType::I32, c.buffer, &to);
+        self.text.line(format!("var {sum} = {start};"));
+        self.text.open(format!("for (var {l} = 0u; {l} < {k}u; {l}++) {{"));
+        let left = self.load(DataType::I8, a.buffer, &format!("{add}({row}, {l})"));
+        let right = self.load(DataType::I8, b.buffer, &format!("{add}({column}, {l})"));
+        self.text.line(format!("{sum} += {left} * {right};"));
+        self.text.close("}");
+        self.store(DataType::I32, c.buffer, &to, &sum);
+        self.text.close("}");
+        self.barrier();
+    }
+
+    fn subgroup(&mut self, result: Value, op: SubgroupOp, ty: DataType, args: &[Operand]) {
+        let width = subgroup_width(self.module.parts);
+        let value = self.operand(args[0]);
+        let ty = if op.info().types.is_empty() { DataType::Bool } else { ty };
+        let words = to_words(ty, &value);
+        let voted = |body: &mut Self, wanted: &str| {
+            format!("{}(local_index, {width}u, {words}, {wanted})", body.module.helper("same_lanes"))
+        };
+        let expression = match exchange(op) {
+            Exchange::Ballot => voted(self, "vec2u(1u, 0u)"),
+            Exchange::Any => format!("{} != 0u", voted(self, "vec2u(1u, 0u)")),
+            Exchange::All => format!("{} == 0u", voted(self, "vec2u()")),
+            Exchange::Match => voted(self, &words),
+            Exchange::Take => {
+                let lane = self.operand(args[1]);
+                let other = format!("(local_index & {}u) + ({lane} & {}u)", !(width - 1), width - 1);
+                self.taken(ty, &other, &words)
+            }
+            Exchange::Reduce(fold) => self.reduce(fold, ty, &value),
+            Exchange::Inclusive(fold) => self.scan(fold, ty, &value),
+            Exchange::Exclusive(fold) => {
+                let scanned = self.scan(fold, ty, &value);
+                let below = self.taken(ty, "max(local_index, 1u) - 1u", &to_words(ty, &scanned));
+                let first = literal(Literal::from_bits(ty, identity(fold, ty)));
+                format!("select({below}, {first}, local_index % {width}u == 0u)")
+            }
+        };
+        self.assign(result, &expression);
+    }
+
+    /// The value that another lane gives.
+    fn taken(&mut self, ty: DataType, other: &str, words: &str) -> String {
+        let shuffle = self.module.helper("shuffle");
+        from_words(ty, &format!("{shuffle}(local_index, {other}, {words})"))
+    }
+
+    /// `x = x op xor_shuffle(x, d)` for d = 1, 2, 4, ...
+    fn reduce(&mut self, fold: ReduceOp, ty: DataType, value: &str) -> String {
+        let (x, d) = self.fold_head(value);
+        let other = self.taken(ty, &format!("local_index ^ {d}"), &to_words(ty, &x));
+        let folded = self.apply(fold, ty, &x, &other);
+        self.text.line(format!("{x} = {folded};"));
+        self.text.close("}");
+        x
+    }
+
+    /// `x = up(x, d) op x` where lane >= d, for d = 1, 2, 4, ...
+    fn scan(&mut self, fold: ReduceOp, ty: DataType, value: &str) -> String {
+        let width = subgroup_width(self.module.parts);
+        let (x, d) = self.fold_head(value);
+        let below = self.temporary("below");
+        let other = self.taken(ty, &format!("max(local_index, {d}) - {d}"), &to_words(ty, &x));
+        self.text.line(format!("let {below} = {other};"));
+        self.text.open(format!("if (local_index % {width}u >= {d}) {{"));
+        let folded = self.apply(fold, ty, &below, &x);
+        self.text.line(format!("{x} = {folded};"));
+        self.text.close("}");
+        self.text.close("}");
+        x
+    }
+
+    /// Opens the loop over distances; the names of what is folded and of the distance.
+    fn fold_head(&mut self, value: &str) -> (String, String) {
+        let width = subgroup_width(self.module.parts);
+        let (x, d) = (self.temporary("folded"), self.temporary("distance"));
+        self.text.line(format!("var {x} = {value};"));
+        self.text.open(format!("for (var {d} = 1u; {d} < {width}u; {d} *= 2u) {{"));
+        (x, d)
+    }
+
+    fn apply(&mut self, fold: ReduceOp, ty: DataType, a: &str, b: &str) -> String {
+        let op: ComputeOp = fold.op();
+        self.compute(op, ty, &[a, b])
+    }
+}

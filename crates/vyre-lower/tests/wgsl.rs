@@ -1,0 +1,109 @@
+//! Shaders are WGSL: naga accepts them, and tint where it is on the PATH.
+//!
+//! Every file test and example and a number of generated programs, in both forms, with lookup data and without. What
+//! the shaders compute is tested where there is a device: see `examples/vendor`.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use vyre_foundation::text;
+use vyre_foundation::validate::{ValidProgram, validate};
+use vyre_generate::{Config, seeded};
+use vyre_lower::wgsl::{Form, LowerError, Options, lower};
+
+/// All that shaders are asked for.
+const OPTIONS: [Options; 4] = [
+    Options { form: Form::Grid, lookup_binding: None },
+    Options { form: Form::OneWorkgroup, lookup_binding: None },
+    Options { form: Form::Grid, lookup_binding: Some(3) },
+    Options { form: Form::OneWorkgroup, lookup_binding: Some(7) },
+];
+
+/// The shader, if naga takes it; `None` for a program that WGSL has no shader for.
+fn checked(name: &str, program: &ValidProgram, options: &Options) -> Option<String> {
+    let shader = match lower(program, options) {
+        Ok(shader) => shader,
+        Err(LowerError::WideAtomic { .. } | LowerError::Rewrite(_)) => return None,
+        Err(error) => panic!("{name}: {error}"),
+    };
+    let source = shader.source;
+    let module = naga::front::wgsl::parse_str(&source)
+        .unwrap_or_else(|error| panic!("{name}: {}\n{source}", error.emit_to_string(&source)));
+    let capabilities = naga::valid::Capabilities::empty();
+    naga::valid::Validator::new(naga::valid::ValidationFlags::all(), capabilities)
+        .validate(&module)
+        .unwrap_or_else(|error| panic!("{name}: {}\n{source}", error.emit_to_string(&source)));
+    Some(source)
+}
+
+/// What tint says against a shader, if it says something; `Err` if there is no tint.
+fn tint(name: &str, source: &str) -> std::io::Result<Option<String>> {
+    let path = std::env::temp_dir().join(format!("vyre-{}-{name}.wgsl", std::process::id()));
+    std::fs::File::create(&path)?.write_all(source.as_bytes())?;
+    let ran = Command::new("tint").args(["--format", "wgsl"]).arg(&path).stdout(Stdio::null()).output();
+    std::fs::remove_file(&path)?;
+    let ran = ran?;
+    let said = String::from_utf8_lossy(&ran.stderr).into_owned();
+    Ok((!ran.status.success()).then(|| format!("{said}\n{source}")))
+}
+
+fn check_all(test: &str, programs: impl Iterator<Item = (String, ValidProgram)>) {
+    let (mut checked_by_tint, mut count, mut refused) = (true, 0, 0);
+    for (name, program) in programs {
+        for options in &OPTIONS {
+            let Some(source) = checked(&name, &program, options) else {
+                refused += 1;
+                continue;
+            };
+            count += 1;
+            if checked_by_tint {
+                match tint(test, &source) {
+                    Ok(None) => {}
+                    Ok(Some(said)) => panic!("{name}: {said}"),
+                    Err(_) => checked_by_tint = false,
+                }
+            }
+        }
+    }
+    if !checked_by_tint {
+        eprintln!("SKIP {test} with tint: it is not on the PATH");
+    }
+    eprintln!("{test}: {count} shaders, {refused} refused for 64-bit minima or maxima");
+    assert!(count > refused, "almost nothing was tested");
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn files(folder: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(repository().join(folder)).expect("the folder is there");
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("readable").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "vyre"));
+    paths.sort();
+    paths
+}
+
+#[test]
+fn every_file_has_shaders() {
+    let paths = ["tests/ops", "tests/semantics", "examples"].into_iter().flat_map(files);
+    check_all(
+        "files",
+        paths.map(|path| {
+            let source = std::fs::read_to_string(&path).expect("readable");
+            let parsed = text::parse(&source).expect("the file tests parse it");
+            (path.display().to_string(), validate(&parsed.program).expect("the file tests run it"))
+        }),
+    );
+}
+
+#[test]
+fn generated_programs_have_shaders() {
+    let config = Config { traps: true, floats: false, ..Config::default() };
+    let count = std::env::var("VYRE_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(100);
+    let cases = (0..count).map(|seed| seeded(seed, &config));
+    check_all(
+        "generated",
+        cases.enumerate().map(|(seed, case)| (format!("seed {seed}"), case.valid().expect("generated"))),
+    );
+}
