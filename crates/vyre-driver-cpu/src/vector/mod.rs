@@ -1,0 +1,12 @@
+//! The vector code: what emitters read.
+//!
+//! [`code`] defines the form and every op's meaning, [`build`] makes it, its `Display` shows it, [`verify`] holds it to its
+//! rules.
+
+pub mod build;
+pub mod code;
+mod print;
+pub mod verify;
+
+#[cfg(test)]
+mod tests;
