@@ -11,6 +11,7 @@ use vyre_driver::{BackendError, DispatchConfig as DriverConfig, VyreBackend as D
 use vyre_foundation::ir::Program;
 use vyre_foundation::launch::{bound_buffers, indirect};
 use vyre_lower::convention::{self, Contents, Packed};
+use vyre_lower::wgsl;
 
 /// One launch, as a target sees it.
 pub(crate) struct Job<'a> {
@@ -141,7 +142,8 @@ impl Target for DriverTarget<'_> {
     }
 }
 
-/// What [`VyreBackend::dispatch_program`] does by default.
+/// What [`VyreBackend::dispatch_program`] does by default: lowers the program to WGSL, dispatches that with room for what
+/// only shaders keep in their output, and cuts it off again.
 pub(crate) fn dispatch_lowered<B: VyreBackend + ?Sized>(
     backend: &B,
     program: &[u8],
@@ -149,9 +151,57 @@ pub(crate) fn dispatch_lowered<B: VyreBackend + ?Sized>(
     output_size: usize,
     config: DispatchConfig,
 ) -> Result<Vec<u8>, String> {
-    let _ = (backend, program, input, output_size, config);
-    Err("lowering is not there yet. Fix: override `dispatch_program`".into())
+    let program = Program::from_bytes(program)?;
+    let valid = judge::valid(&program)?;
+    let parts = program.parts();
+    let launch =
+        convention::unpack(parts, input, config.lookup_data.as_deref()).map_err(|error| error.to_string())?;
+    let layout = launch.layout;
+    if layout.output_bytes != output_size {
+        let asked = layout.output_bytes;
+        return Err(format!("the outputs take {asked} bytes, not {output_size}. Fix: ask for {asked} bytes"));
+    }
+    let starts_filled =
+        |(contents, id)| matches!(contents, &Contents::Bytes(_)) && parts.buffer(id).is_writable();
+    let filled = launch.contents.iter().zip(bound_buffers(parts)).any(starts_filled);
+    let one_for_one = config.output_init == OutputInit::Zero && !filled;
+    let options = wgsl::Options {
+        form: if one_for_one { wgsl::Form::Grid } else { wgsl::Form::OneWorkgroup },
+        lookup_binding: match config.convention {
+            Convention::V1 => None,
+            Convention::V2 { lookup_binding } => Some(lookup_binding),
+        },
+    };
+    let shader = wgsl::lower(&valid, &options).map_err(|error| error.to_string())?;
+    if shader.one_workgroup_only && launch.grid != [1, 1, 1] {
+        return Err(
+            "the program has grid barriers or collectives, and WGSL has none. Fix: launch one workgroup, \
+                    or override `dispatch_program` on a device that has them"
+                .into(),
+        );
+    }
+    let workgroup_count = if one_for_one { launch.grid } else { [1, 1, 1] };
+    let config = DispatchConfig { workgroup_count, ..config };
+    let mut output = backend.dispatch(&shader.source, input, layout.device_bytes, config)?;
+    if output.len() != layout.device_bytes {
+        let (got, asked) = (output.len(), layout.device_bytes);
+        return Err(format!(
+            "`dispatch` returned {got} bytes, and {asked} were asked for. Fix: return `output_size` bytes"
+        ));
+    }
+    if let Some(site) = layout.trap_site(&output) {
+        let code = shader.trap_code(site);
+        let code =
+            code.ok_or_else(|| format!("the trap word names line {site}, which has no trap. Fix: {ZEROED}"))?;
+        return Err(format!("trap {code}. Fix: correct the input that the trap guards against"));
+    }
+    output.truncate(output_size);
+    Ok(output)
 }
+
+/// What must hold for a trap word to mean something.
+const ZEROED: &str =
+    "set the output to zero where the configuration says so, and give back what the shader wrote";
 
 /// A vendor's backend as a target.
 pub(crate) struct VendorTarget<'a> {

@@ -23,7 +23,7 @@ const OPTIONS: [Options; 4] = [
 fn checked(name: &str, program: &ValidProgram, options: &Options) -> Option<String> {
     let shader = match lower(program, options) {
         Ok(shader) => shader,
-        Err(LowerError::WideAtomic { .. } | LowerError::Rewrite(_)) => return None,
+        Err(LowerError::WideAtomic { .. }) => return None,
         Err(error) => panic!("{name}: {error}"),
     };
     let source = shader.source;
@@ -69,7 +69,7 @@ fn check_all(test: &str, programs: impl Iterator<Item = (String, ValidProgram)>)
         eprintln!("SKIP {test} with tint: it is not on the PATH");
     }
     eprintln!("{test}: {count} shaders, {refused} refused for 64-bit minima or maxima");
-    assert!(count > refused, "almost nothing was tested");
+    assert!(count > 4 * refused, "almost nothing was tested");
 }
 
 fn repository() -> PathBuf {
@@ -99,7 +99,7 @@ fn every_file_has_shaders() {
 
 #[test]
 fn generated_programs_have_shaders() {
-    let config = Config { traps: true, floats: false, ..Config::default() };
+    let config = Config { traps: true, ..Config::default() };
     let count = std::env::var("VYRE_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(100);
     let cases = (0..count).map(|seed| seeded(seed, &config));
     check_all(

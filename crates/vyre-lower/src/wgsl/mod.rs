@@ -27,6 +27,7 @@ mod module;
 mod names;
 mod together;
 
+use crate::soften::soften;
 use vyre_foundation::ir::{AtomicOp, DataType, MemoryOrdering, Node, ProgramParts, walk};
 use vyre_foundation::opt::{Pass, optimise_with};
 use vyre_foundation::validate::ValidProgram;
@@ -134,7 +135,7 @@ pub fn lower(program: &ValidProgram, options: &Options) -> Result<Shader, LowerE
     let inline = Pass::from_name("inline").expect("the optimiser has it");
     let inlined = optimise_with(program, &[*inline], &mut |_, _| {})
         .map_err(|broken| LowerError::Rewrite(broken.to_string()))?;
-    let softened = integers_alone(&inlined)?;
+    let softened = soften(&inlined).map_err(|error| LowerError::Rewrite(error.to_string()))?;
     let parts = softened.parts();
     let mut shader = Shader {
         source: String::new(),
@@ -158,22 +159,6 @@ pub fn lower(program: &ValidProgram, options: &Options) -> Result<Shader, LowerE
             shader.source = module::write(parts, options, title, &shader);
             Ok(shader)
         }
-    }
-}
-
-/// The program without float types.
-fn integers_alone(program: &ValidProgram) -> Result<ValidProgram, LowerError> {
-    let parts = program.parts();
-    let types = vyre_foundation::ir::value_types(&parts.body, None, &parts.functions);
-    let mut floats = types.iter().flatten().any(|ty| ty.is_float());
-    floats |= parts.buffers.iter().any(|buffer| buffer.ty.is_float());
-    walk(&parts.body.block, |_, _, node| {
-        node.for_each_operand(|arg| floats |= arg.literal().is_some_and(|literal| literal.ty().is_float()));
-        floats |= matches!(node, Node::Var { ty, .. } if ty.is_float());
-    });
-    match floats {
-        true => Err(LowerError::Rewrite("floats are not softened yet. Fix: use integers".into())),
-        false => Ok(program.clone()),
     }
 }
 
