@@ -53,6 +53,8 @@ pub struct Config {
     pub subgroups: bool,
     /// Atomics.
     pub atomics: bool,
+    /// `atomic_min` and `atomic_max` on 64-bit elements that several lanes reach at once, if atomics are on.
+    pub atomic_min_max_64: bool,
     /// The tile product.
     pub mma: bool,
     /// Collectives, meant for a single rank.
@@ -79,6 +81,7 @@ impl Default for Config {
             grid_barriers: true,
             subgroups: true,
             atomics: true,
+            atomic_min_max_64: true,
             mma: true,
             collectives: true,
             indirect: true,

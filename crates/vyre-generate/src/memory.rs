@@ -324,7 +324,13 @@ impl Builder<'_> {
                 *stride = self.draw.between(1, stride_max.max(1));
                 *shape = self.choose_shape(memory.team, memory.region.is_none());
             }
-            Pattern::Atomic(kind) => *kind = self.draw.pick(&ATOMIC_KINDS),
+            Pattern::Atomic(kind) => {
+                *kind = self.draw.pick(&ATOMIC_KINDS);
+                let bounds = matches!(*kind, AtomicOp::Min | AtomicOp::Max);
+                if bounds && memory.ty.bits() == 64 && !self.config.atomic_min_max_64 {
+                    *kind = AtomicOp::Add;
+                }
+            }
             Pattern::Single(lane) => *lane = self.draw.below(self.team_lanes(memory.team)),
             Pattern::All | Pattern::Read => {}
         }

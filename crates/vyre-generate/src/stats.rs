@@ -11,6 +11,8 @@ pub struct Stats {
     pub programs: u64,
     /// Lines of all bodies.
     pub lines: u64,
+    /// Lines of the longest program.
+    pub lines_max: u64,
     /// Lines by op.
     pub ops: BTreeMap<OpId, u64>,
     /// Lines by op and type suffix, of those that have one.
@@ -34,6 +36,7 @@ impl Stats {
     pub fn add(&mut self, program: &Program) {
         let parts = program.parts();
         let mut seen = HashSet::new();
+        let lines_before = self.lines;
         for body in parts.functions.iter().map(|function| &function.body).chain([&parts.body]) {
             walk(&body.block, |_, _, node| {
                 self.lines += 1;
@@ -46,6 +49,7 @@ impl Stats {
             self.values += body.values.len() as u64;
             self.values_live += live_values(body);
         }
+        self.lines_max = self.lines_max.max(self.lines - lines_before);
         let any = |names: &[&str]| names.iter().any(|name| seen.contains(name));
         let control = any(&["if", "for"]);
         let memory = any(&["load"]) && any(&["store"]);

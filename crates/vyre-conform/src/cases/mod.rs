@@ -1,6 +1,8 @@
 //! What is run, in groups. Each file makes the groups of one subject.
 
 mod driver;
+mod fixture;
+mod kernels;
 mod programs;
 mod random;
 
@@ -9,6 +11,7 @@ use crate::batch::{Group, Plan};
 /// Every group of the suite; the driver contract's only for drivers.
 pub(crate) fn groups(driver: bool) -> Vec<Group> {
     let mut groups = programs::groups();
+    groups.extend(kernels::groups());
     groups.extend(random::groups());
     if driver {
         groups.extend(driver::groups());
@@ -16,7 +19,15 @@ pub(crate) fn groups(driver: bool) -> Vec<Group> {
     groups
 }
 
+/// Whether that group has random programs.
+pub(crate) fn is_random(group: &str) -> bool {
+    group.starts_with("random/")
+}
+
 /// What the run's random programs contain, for people.
 pub(crate) fn coverage(plan: &Plan<'_>) -> String {
     random::coverage(plan)
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,14 @@
 //! Random programs, made from the run's own seed.
+//!
+//! Nobody can have seen them before: the seed is drawn after the backend has said its name. Programs of the float track
+//! have floats and those of the integer track none; most of both have control flow, memory and barriers.
 
+use super::fixture::{init, track_of};
 use crate::batch::{Batch, Content, Group, Level, Plan, Step, Track};
-use crate::contract::OutputInit;
+use crate::contract::Feature;
+use vyre_foundation::ir::OpId;
 use vyre_foundation::launch::admit;
-use vyre_generate::{Config, Stats};
+use vyre_generate::{Case, Config, Stats};
 
 /// Groups of each track; programs are spread over them.
 const GROUPS: u64 = 8;
@@ -19,33 +24,84 @@ pub(crate) fn groups() -> Vec<Group> {
 
 fn batches(plan: &Plan<'_>, track: Track, group: u64) -> Vec<Batch> {
     let seed = plan.seed(&format!("random/{track}/{group}"));
-    (0..plan.pick(8, 128)).map(|at| batch(plan, track, group, seed.wrapping_add(at))).collect()
+    (0..plan.pick(14, 200)).map(|at| batch(plan, track, group, seed.wrapping_add(at << 32))).collect()
 }
 
-fn config(plan: &Plan<'_>, track: Track) -> Config {
+/// What the programs of a track may contain, small ones and large ones in turn.
+pub(crate) fn config(plan: &Plan<'_>, track: Track, at: u64) -> Config {
     let grid = plan.driver;
-    Config { floats: track == Track::Float, grid_barriers: grid, collectives: grid, ..Config::default() }
+    let (lines, workgroup_lanes_max, workgroups_max) = match at % 4 {
+        0 => (25, 64, 4),
+        1 => (40, 64, 3),
+        2 => (60, 16, 4),
+        _ => (120, 8, 2),
+    };
+    Config {
+        lines,
+        workgroup_lanes_max,
+        workgroups_max,
+        floats: track == Track::Float,
+        grid_barriers: grid,
+        collectives: grid,
+        atomic_min_max_64: plan.profile.features.contains(&Feature::AtomicMinMax64),
+        // A few end in a trap, which must come back as one.
+        traps: at % 16 == 5,
+        ..Config::default()
+    }
+}
+
+/// The first of a seed's programs that the track wants: three of four have control flow, memory and barriers.
+fn case(plan: &Plan<'_>, track: Track, seed: u64) -> Case {
+    let at = seed >> 32;
+    let config = config(plan, track, at);
+    for attempt in 0.. {
+        let case = vyre_generate::seeded(seed.wrapping_add(attempt), &config);
+        let rich = || {
+            let mut stats = Stats::default();
+            stats.add(&case.program);
+            stats.with_all == 1
+        };
+        if track_of(case.program.parts()) == track && (at % 4 == 3 || rich()) {
+            return case;
+        }
+    }
+    unreachable!("most programs have all of it")
 }
 
 fn batch(plan: &Plan<'_>, track: Track, group: u64, seed: u64) -> Batch {
-    let case = vyre_generate::seeded(seed, &config(plan, track));
+    let case = case(plan, track, seed);
     let admission = admit(case.program.parts(), case.grid, &case.buffers);
     let step = Step {
         grid: admission.expect("generated launches are admitted").grid,
         contents: case.buffers.into_iter().map(Content::Bytes).collect(),
-        init: OutputInit::Uninitialized,
+        init: init((seed >> 32) as usize),
         cases: 1,
     };
     Batch::new(format!("random/{track}/{group}:seed={seed:#018x}"), case.program, step)
 }
 
 /// What the programs contain, counted.
-pub(crate) fn coverage(plan: &Plan<'_>) -> String {
+pub(super) fn stats(plan: &Plan<'_>) -> Stats {
     let mut stats = Stats::default();
     for track in Track::ALL {
         for group in 0..GROUPS {
             batches(plan, track, group).iter().for_each(|batch| stats.add(&batch.program));
         }
     }
-    stats.to_string()
+    stats
+}
+
+/// What the programs contain, for people.
+pub(crate) fn coverage(plan: &Plan<'_>) -> String {
+    let stats = stats(plan);
+    let programs = stats.programs.max(1) as f64;
+    format!(
+        "{} random programs, {:.0} lines each and {} at most, {} of {} ops; {:.0} % have control flow, memory and barriers",
+        stats.programs,
+        stats.lines as f64 / programs,
+        stats.lines_max,
+        stats.ops.len(),
+        OpId::all().count(),
+        100.0 * stats.with_all as f64 / programs,
+    )
 }

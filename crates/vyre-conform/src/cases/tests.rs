@@ -1,0 +1,120 @@
+//! The suite's own programs keep the rules that the suite holds backends to.
+
+use super::fixture::track_of;
+use super::{groups, random};
+use crate::batch::{Batch, Content, Group, Level, Plan, Work};
+use crate::contract::{Feature, Profile};
+use crate::judge;
+use crate::suite::Size;
+use rayon::prelude::*;
+use std::collections::{BTreeSet, HashSet};
+use vyre_foundation::ir::BufferKind;
+use vyre_foundation::launch::{bound_buffers, indirect};
+use vyre_reference::{FindingKind, Launch, Options, RunError, Schedule};
+
+/// What the floor publishes, with every feature.
+fn profile() -> Profile {
+    Profile { features: Feature::ALL.into_iter().collect(), ..Profile::floor() }
+}
+
+fn plan(profile: &Profile, driver: bool) -> Plan<'_> {
+    Plan { size: Size::Quick, profile, driver, seed: [7; 32] }
+}
+
+/// The batches of the levels above laws, with their groups.
+fn batches(driver: bool) -> Vec<(Group, Vec<Batch>)> {
+    let profile = profile();
+    let plan = plan(&profile, driver);
+    let above = groups(driver).into_iter().filter(|group| group.level >= Level::Programs);
+    above
+        .map(|group| {
+            let batches = match &group.work {
+                Work::Batches(make) => make(&plan),
+                Work::Procedure(_) => Vec::new(),
+            };
+            (group, batches)
+        })
+        .collect()
+}
+
+#[test]
+fn names_are_unique_and_start_with_their_groups() {
+    let mut seen = HashSet::new();
+    for (group, batches) in batches(true) {
+        assert!(seen.insert(group.name.clone()), "{}", group.name);
+        for batch in batches {
+            assert!(batch.name.starts_with(&format!("{}:", group.name)), "{} in {}", batch.name, group.name);
+            assert!(seen.insert(batch.name.clone()), "{}", batch.name);
+        }
+    }
+}
+
+#[test]
+fn programs_fit_the_floor_and_their_track() {
+    let profile = profile();
+    for (group, batches) in batches(false) {
+        for batch in batches {
+            let parts = batch.program.parts();
+            assert!(batch.within(&profile), "{} exceeds the floor", batch.name);
+            let shared = parts.buffers.iter().filter(|buffer| matches!(buffer.kind, BufferKind::Workgroup));
+            let bytes: u64 =
+                shared.map(|buffer| u64::from(buffer.len.unwrap_or(0)) * buffer.ty.bytes() as u64).sum();
+            assert!(bytes <= 12 << 10, "{} has {bytes} bytes of workgroup memory", batch.name);
+            assert_eq!(track_of(parts), group.track, "{}", batch.name);
+            let grids = vyre_driver::grid_sync::has_grid_sync(parts);
+            assert!(!grids, "{}: the convention has no grid barriers", batch.name);
+        }
+    }
+}
+
+/// Runs every step in another order of lanes with the race check on.
+fn race_free(batch: &Batch) {
+    let valid = judge::valid(&batch.program).unwrap_or_else(|findings| panic!("{}: {findings}", batch.name));
+    let parts = batch.program.parts();
+    for (at, step) in batch.steps.iter().enumerate() {
+        let expected =
+            judge::expected(&valid, step).unwrap_or_else(|error| panic!("{}: {error}", batch.name));
+        let launch = || Launch {
+            grid: indirect(parts).is_none().then_some(step.grid),
+            buffers: step.contents.iter().map(Content::to_bytes).collect(),
+        };
+        let options = Options { check: true, schedule: Schedule::Reverse, ..Options::default() };
+        match vyre_reference::run(&valid, launch(), &options) {
+            Err(RunError::Trap { code, .. }) => assert_eq!(judge::Answer::Trap(code), expected),
+            Err(error) => panic!("{} step {at}: {error}", batch.name),
+            Ok(outcome) => {
+                let race = outcome.findings.iter().find(|finding| finding.kind == FindingKind::Race);
+                assert!(
+                    race.is_none(),
+                    "{} step {at}: {}",
+                    batch.name,
+                    race.map_or(String::new(), |r| r.headline())
+                );
+                assert_eq!(outcome.grid, step.grid, "{} step {at}", batch.name);
+                let outputs = bound_buffers(parts).into_iter().zip(outcome.buffers);
+                let outputs = outputs.filter(|(id, _)| parts.buffer(*id).is_output()).map(|(_, bytes)| bytes);
+                assert_eq!(judge::Answer::Outputs(outputs.collect()), expected, "{} step {at}", batch.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn programs_are_valid_and_free_of_races() {
+    let fixed: Vec<Batch> = batches(false).into_iter().flat_map(|(_, batches)| batches).collect();
+    let only_drivers = batches(true).into_iter().flat_map(|(_, batches)| batches);
+    let names: BTreeSet<String> = fixed.iter().map(|batch| batch.name.clone()).collect();
+    let all: Vec<Batch> = only_drivers.filter(|batch| !names.contains(&batch.name)).chain(fixed).collect();
+    // Wide grids take the check minutes, and their lanes meet in atomics only.
+    all.par_iter().filter(|batch| !batch.name.contains("wide_grid")).for_each(race_free);
+}
+
+#[test]
+fn random_programs_have_most_ops_and_half_of_them_all_of_it() {
+    let profile = profile();
+    let stats = random::stats(&plan(&profile, false));
+    assert!(stats.programs >= 150, "{}", stats.programs);
+    assert!(stats.with_all * 2 >= stats.programs, "{} of {}", stats.with_all, stats.programs);
+    let without_grids = vyre_foundation::ir::OpId::all().count() - 5;
+    assert!(stats.ops.len() * 20 >= without_grids * 19, "{} of {without_grids} ops", stats.ops.len());
+}
