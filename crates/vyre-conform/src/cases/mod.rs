@@ -3,14 +3,18 @@
 mod driver;
 mod fixture;
 mod kernels;
+mod operands;
+mod ops;
 mod programs;
 mod random;
+mod rows;
 
 use crate::batch::{Group, Plan};
 
 /// Every group of the suite; the driver contract's only for drivers.
 pub(crate) fn groups(driver: bool) -> Vec<Group> {
-    let mut groups = programs::groups();
+    let mut groups = ops::groups();
+    groups.extend(programs::groups());
     groups.extend(kernels::groups());
     groups.extend(random::groups());
     if driver {

@@ -8,7 +8,9 @@ use crate::judge;
 use crate::suite::Size;
 use rayon::prelude::*;
 use std::collections::{BTreeSet, HashSet};
-use vyre_foundation::ir::BufferKind;
+use std::io::Write;
+use vyre_foundation::ir::{BufferKind, DataType, OpId};
+use vyre_generate::Stats;
 use vyre_foundation::launch::{bound_buffers, indirect};
 use vyre_reference::{FindingKind, Launch, Options, RunError, Schedule};
 
@@ -21,12 +23,12 @@ fn plan(profile: &Profile, driver: bool) -> Plan<'_> {
     Plan { size: Size::Quick, profile, driver, seed: [7; 32] }
 }
 
-/// The batches of the levels above laws, with their groups.
+/// The batches of a quick run, with their groups.
 fn batches(driver: bool) -> Vec<(Group, Vec<Batch>)> {
     let profile = profile();
     let plan = plan(&profile, driver);
-    let above = groups(driver).into_iter().filter(|group| group.level >= Level::Programs);
-    above
+    groups(driver)
+        .into_iter()
         .map(|group| {
             let batches = match &group.work {
                 Work::Batches(make) => make(&plan),
@@ -62,7 +64,8 @@ fn programs_fit_the_floor_and_their_track() {
             assert!(bytes <= 12 << 10, "{} has {bytes} bytes of workgroup memory", batch.name);
             assert_eq!(track_of(parts), group.track, "{}", batch.name);
             let grids = vyre_driver::grid_sync::has_grid_sync(parts);
-            assert!(!grids, "{}: the convention has no grid barriers", batch.name);
+            let single = batch.steps.iter().all(|step| step.grid == [1, 1, 1]);
+            assert!(!grids || single, "{}: the convention has no grid barriers", batch.name);
         }
     }
 }
@@ -117,4 +120,74 @@ fn random_programs_have_most_ops_and_half_of_them_all_of_it() {
     assert!(stats.with_all * 2 >= stats.programs, "{} of {}", stats.with_all, stats.programs);
     let without_grids = vyre_foundation::ir::OpId::all().count() - 5;
     assert!(stats.ops.len() * 20 >= without_grids * 19, "{} of {without_grids} ops", stats.ops.len());
+}
+
+#[test]
+fn every_op_has_a_group_for_every_type() {
+    let mut groups = batches(false);
+    groups.retain(|(group, _)| group.level == Level::Ops);
+    let mut missing = Vec::new();
+    for op in OpId::all().filter(|op| matches!(op, OpId::ComputeOp(_))) {
+        let types = op.info().types;
+        let suffixes = types.iter().map(Some).chain(types.is_empty().then_some(None));
+        for suffix in suffixes {
+            let named = |name: &str| match suffix {
+                None => name == format!("op/{op}"),
+                Some(ty) => name == format!("op/{ty}/{op}") || name.ends_with(&format!("/{op}.{ty}")),
+            };
+            let mut stats = Stats::default();
+            let own = groups.iter().filter(|(group, _)| named(&group.name)).flat_map(|(_, batches)| batches);
+            own.for_each(|batch| stats.add(&batch.program));
+            let present = match suffix {
+                None => stats.ops.contains_key(&op),
+                Some(ty) => stats.typed_ops.contains_key(&(op, ty)),
+            };
+            if !present {
+                missing.push(suffix.map_or(op.to_string(), |ty: DataType| format!("{op}.{ty}")));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "no group for {missing:?}");
+}
+
+#[test]
+fn every_workgroup_size_occurs_in_a_quick_run() {
+    let lanes = |(_, batches): (Group, Vec<Batch>)| {
+        batches.into_iter().map(|batch| batch.program.parts().workgroup_lanes()).collect::<Vec<_>>()
+    };
+    let sizes: BTreeSet<u64> = batches(false).into_iter().flat_map(lanes).collect();
+    let missing: Vec<u64> = (1..=256).filter(|size| !sizes.contains(size)).collect();
+    assert!(missing.is_empty(), "no workgroup of {missing:?} lanes");
+}
+
+/// What a run has, for people.
+#[test]
+fn a_run_is_counted() {
+    let mut out = std::io::stderr();
+    let profile = profile();
+    for (size, cases_min) in [(Size::Quick, 100_000), (Size::Full, 250_000)] {
+        let plan = Plan { size, ..plan(&profile, false) };
+        let mut total = 0;
+        for level in Level::ALL {
+            let own = groups(false).into_iter().filter(|group| group.level == level);
+            let own: Vec<Group> = own.collect();
+            let make = |group: &Group| match &group.work {
+                Work::Batches(make) => make(&plan).iter().map(|b| (b.program.digest(), b.cases())).collect(),
+                Work::Procedure(_) => Vec::new(),
+            };
+            let batches: Vec<_> = own.par_iter().flat_map_iter(make).collect();
+            let programs: HashSet<_> = batches.iter().map(|(digest, _)| digest).collect();
+            let cases: u64 = batches.iter().map(|(_, cases)| cases).sum();
+            let _ = writeln!(
+                out,
+                "{} {level:<9} {:>4} groups {:>5} batches {:>5} programs {cases:>9} cases",
+                size.name(),
+                own.len(),
+                batches.len(),
+                programs.len(),
+            );
+            total += cases;
+        }
+        assert!(total >= cases_min, "{} has {total} cases", size.name());
+    }
 }
