@@ -10,8 +10,8 @@ use rayon::prelude::*;
 use std::collections::{BTreeSet, HashSet};
 use std::io::Write;
 use vyre_foundation::ir::{BufferKind, DataType, OpId};
-use vyre_generate::Stats;
 use vyre_foundation::launch::{bound_buffers, indirect};
+use vyre_generate::Stats;
 use vyre_reference::{FindingKind, Launch, Options, RunError, Schedule};
 
 /// What the floor publishes, with every feature.
