@@ -85,7 +85,7 @@ fn from_integer<'k, T: Plain, M: Word, W: Word>(to: &Format<'k, W>, name: &str) 
         } else {
             (bits, to.word(0))
         };
-        let shift = magnitude.clz().cast::<u32>();
+        let shift = M::low(magnitude.clz());
         let exponent = (to.bias() as i32 + M::BITS as i32 - 1) - shift.cast::<i32>();
         let r = to.pack(sign, Unpacked { exponent, digits: resize(magnitude << shift) });
         magnitude.eq(c::<M>(0)).select(c::<W>(0), r)
@@ -111,7 +111,7 @@ fn whole<'k, W: Word, M: Word, T: Plain>(from: &Format<'k, W>, x: Val<'k, W>) ->
     let magnitude = from.magnitude(x);
     let (field, digits) = from.fields(magnitude);
     let digits = digits.cast::<M>() << (M::BITS - 1 - from.fraction_bits);
-    let whole = digits >> ((from.bias() as u32 + M::BITS - 1) - field.cast::<u32>());
+    let whole = digits >> ((from.bias() as u32 + M::BITS - 1) - W::low(field));
     let none = magnitude.lt(c::<W>(from.power(0))) | magnitude.gt(c::<W>(from.infinity()));
     let whole = none.select(c::<M>(0), whole);
     let negative = from.is_negative(x);

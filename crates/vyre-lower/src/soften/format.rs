@@ -22,6 +22,9 @@ pub(super) trait Word: Plain + Logic {
     /// Whether [`Word::digit`] is never too small.
     const EXACT_DIGITS: bool;
 
+    /// The low 32 bits.
+    fn low(x: Val<'_, Self>) -> Val<'_, u32>;
+
     /// `rest * 2^bits / divisor` rounded down, or one less.
     ///
     /// The divisor has its leading one at `Format::fraction_bits`, the rest is below twice the divisor, and `bits` is at
@@ -33,6 +36,10 @@ impl Word for u32 {
     const BITS: u32 = 32;
     const EXACT_DIGITS: bool = true;
 
+    fn low(x: Val<'_, u32>) -> Val<'_, u32> {
+        x
+    }
+
     fn digit<'k>(rest: Val<'k, u32>, divisor: Val<'k, u32>, bits: Val<'k, u32>) -> Val<'k, u32> {
         (rest << bits) / divisor
     }
@@ -42,11 +49,14 @@ impl Word for u64 {
     const BITS: u32 = 64;
     const EXACT_DIGITS: bool = false;
 
+    fn low(x: Val<'_, u64>) -> Val<'_, u32> {
+        x.cast()
+    }
+
     /// Divides the leading bits of both in 32 bits, the divisor's rounded up. They are at least 2^19, so the quotient,
     /// below 2^12, is too small by less than 2^-7 before it is rounded down: the next rest is below 1.01 divisors.
     fn digit<'k>(rest: Val<'k, u64>, divisor: Val<'k, u64>, bits: Val<'k, u32>) -> Val<'k, u64> {
-        let rest = (rest >> (33 - bits)).cast::<u32>();
-        (rest / ((divisor >> 33).cast::<u32>() + 1)).cast()
+        (u64::low(rest >> (33 - bits)) / (u64::low(divisor >> 33) + 1)).cast()
     }
 }
 
@@ -65,12 +75,22 @@ pub(super) fn shift_right<'k, W: Word>(
     (digits >> amount) | lost.ne(c::<W>(0)).cast::<W>()
 }
 
-/// Top-aligned digits in a word of another width, with a sticky last bit where it has fewer.
+/// Top-aligned digits in another word, with a sticky last bit where it has fewer.
 pub(super) fn resize<'k, A: Word, B: Word>(digits: Val<'k, A>) -> Val<'k, B> {
-    if A::BITS <= B::BITS {
-        return digits.cast::<B>() << (B::BITS - A::BITS);
+    if A::BITS > B::BITS {
+        let lost = digits.cast::<B>().ne(c::<B>(0));
+        return (digits >> (A::BITS - B::BITS)).cast::<B>() | lost.cast::<B>();
     }
-    (digits >> (A::BITS - B::BITS)).cast::<B>() | digits.cast::<B>().ne(c::<B>(0)).cast::<B>()
+    scale(digits.cast::<B>(), B::BITS as i32 - A::BITS as i32)
+}
+
+/// `x * 2^exponent`, rounded down.
+pub(super) fn scale<W: Word>(x: Val<'_, W>, exponent: i32) -> Val<'_, W> {
+    match exponent.signum() {
+        1 => x << exponent.unsigned_abs(),
+        -1 => x >> exponent.unsigned_abs(),
+        _ => x,
+    }
 }
 
 /// A finite float, taken apart: `digits / 2^(W::BITS - 1) * 2^(exponent - bias)`, the top digit set unless it is zero.
@@ -156,7 +176,7 @@ impl<'k, W: Word> Format<'k, W> {
 
     /// Moves the top digit into the top bit. Zero keeps no particular exponent.
     pub(super) fn normal(&self, exponent: Val<'k, i32>, digits: Val<'k, W>) -> Unpacked<'k, W> {
-        let shift = digits.clz().cast::<u32>();
+        let shift = W::low(digits.clz());
         Unpacked { exponent: exponent - shift.cast::<i32>(), digits: digits << shift }
     }
 
