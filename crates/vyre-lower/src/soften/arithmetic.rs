@@ -276,13 +276,12 @@ impl<'k, W: Word> Format<'k, W> {
         let product = Wide { high: high >> 2, low: (high << (W::BITS - 2)) | (low >> 2) };
         let addend_digits = Wide { high: z.digits >> 2, low: self.word(0) };
         let product_exponent = x.exponent + y.exponent - (self.bias() as i32 - 1);
-        // A zero must not push the other out.
+        // A product of zero must not push the addend out. An addend of zero may: products below it round to zero.
         let product_zero = ma.min(mb).eq(zero);
         let product_exponent = product_zero.select(z.exponent, product_exponent);
-        let addend_exponent = mc.eq(zero).select(product_exponent, z.exponent);
-        let swap = product_exponent.lt(addend_exponent);
-        let exponent = product_exponent.max(addend_exponent);
-        let gap = exponent - product_exponent.min(addend_exponent);
+        let swap = product_exponent.lt(z.exponent);
+        let exponent = product_exponent.max(z.exponent);
+        let gap = exponent - product_exponent.min(z.exponent);
         let near = self.choose(swap, addend_digits, product);
         let far = self.shift_wide(self.choose(swap, product, addend_digits), gap);
         let (sum, flipped) = self.add_wide(near, far, subtract);
@@ -313,18 +312,16 @@ impl<'k, W: Word> Format<'k, W> {
         Wide { high: cond.select(a.high, b.high), low: cond.select(a.low, b.low) }
     }
 
-    /// Shifts right by an amount that is not negative, with a sticky last bit.
+    /// Shifts right by an amount that is not negative, with a sticky last bit. From a whole word on only the upper word
+    /// counts: its top digit is then far below what is rounded, and tells that something is there.
     fn shift_wide(&self, x: Wide<'k, W>, amount: Val<'k, i32>) -> Wide<'k, W> {
         let bits = W::BITS as i32;
-        let zero = self.word(0);
         let whole = amount.ge(bits);
-        let lost = whole.select(x.low, zero);
-        let x = self.choose(whole, Wide { high: zero, low: x.high }, x);
+        let x = self.choose(whole, Wide { high: self.word(0), low: x.high }, x);
         let amount = (amount - whole.select(bits, 0)).min(bits - 1).cast::<u32>();
-        // The upper word's lost bits, in two steps because they are all of a word's width for 0.
+        // The upper word's lost bits, in two steps because for 0 they are shifted by a whole word.
         let carried = (x.high << 1) << (bits as u32 - 1 - amount);
-        let low = shift_right(x.low, amount, self.word(1)) | carried | lost.ne(zero).cast::<W>();
-        Wide { high: x.high >> amount, low }
+        Wide { high: x.high >> amount, low: shift_right(x.low, amount, self.word(1)) | carried }
     }
 
     /// `x + y`, or the magnitude of `x - y` and whether that was negative.

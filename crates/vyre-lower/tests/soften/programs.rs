@@ -59,6 +59,17 @@ const PROGRAMS: &[&str] = &[
        %r = xor.u32 %a, %b
        store.u32 @y[%i], %r
      }",
+    // A cast to the same type leaves its operand in place.
+    "program @same_type workgroup(64, 1, 1) {
+       buffer @x : read_write bf16[64] binding 0 output
+       %i = local_id x
+       %v = load.bf16 @x[%i]
+       %w = neg.bf16 %v
+       %a = cast.bf16 %w
+       %k = cast.bf16 2.5bf16
+       %r = fma.bf16 %a, %w, %k
+       store.bf16 @x[%i], %r
+     }",
     // Two to a word, an odd number of them, and indices past the end.
     "program @half_arrays workgroup(64, 1, 1) {
        buffer @x : read       f16[64] binding 0
