@@ -3,7 +3,7 @@
 //! One-op programs cover every float row of the op table: all 65,536 operands of one-operand ops on 16-bit floats, all
 //! pairs of edge values, and shaped random operands near midpoints, limits and cancellation. Generated programs cover
 //! everything between. The counts are printed. `VYRE_CASES` sets the number of random operands an op, and of
-//! generated programs; the long run is `VYRE_CASES=2000000 cargo test --release -p vyre-lower --test soften`.
+//! generated programs: `VYRE_CASES=8000000 cargo test --release -p vyre-lower --test soften ops` takes ten minutes.
 
 #[path = "../../../vyre-foundation/tests/rounding/cases.rs"]
 mod cases;

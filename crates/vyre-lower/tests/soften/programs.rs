@@ -2,10 +2,12 @@
 
 use crate::{cases_or, check, outcome, softened};
 use vyre_foundation::launch::bound_buffers;
+use vyre_foundation::limits::FUNCTIONS_MAX;
 use vyre_foundation::opt::optimise;
 use vyre_foundation::text;
 use vyre_foundation::validate::validate;
 use vyre_generate::{Config, edge, seeded};
+use vyre_lower::soften::soften;
 
 #[test]
 fn generated_programs_keep_their_bytes() {
@@ -181,4 +183,13 @@ fn single_facts_hold() {
             check(&program, Some([1, 1, 1]), &contents.collect::<Vec<_>>());
         }
     }
+}
+
+#[test]
+fn what_passes_a_limit_is_refused() {
+    let functions: String = (0..FUNCTIONS_MAX).map(|at| format!("  fn @f{at}() {{\n  }}\n")).collect();
+    let source = format!("program @full workgroup(1, 1, 1) {{\n{functions}  %a = add.f32 1.0, 2.0\n}}");
+    let program = validate(&text::parse(&source).unwrap().program).unwrap();
+    let error = soften(&program).unwrap_err().to_string();
+    assert!(error.contains("4098 functions") && error.contains("\n  Fix: "), "{error}");
 }
