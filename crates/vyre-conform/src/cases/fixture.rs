@@ -161,6 +161,10 @@ impl Fixture {
         Fixture { full: true, ..self }
     }
 
+    pub(crate) fn track(&self) -> Track {
+        self.track
+    }
+
     fn group_name(&self) -> String {
         match self.subject.contains('/') {
             true => self.subject.into(),
@@ -239,9 +243,13 @@ pub(crate) fn groups(table: &'static LazyLock<Vec<Fixture>>) -> Vec<Group> {
     let group = |(name, track): (String, Track)| {
         let wanted = name.clone();
         Group::fixed(name, Level::Programs, track, move |plan| {
-            let fixtures = table.iter().filter(|fixture| fixture.group_name() == wanted);
-            fixtures.filter_map(|fixture| fixture.batch(plan)).collect()
+            batches(table, plan, |fixture| fixture.group_name() == wanted)
         })
     };
     names.into_iter().map(group).collect()
+}
+
+/// The batches of those fixtures that are wanted.
+pub(crate) fn batches(table: &[Fixture], plan: &Plan<'_>, wanted: impl Fn(&Fixture) -> bool) -> Vec<Batch> {
+    table.iter().filter(|fixture| wanted(fixture)).filter_map(|fixture| fixture.batch(plan)).collect()
 }

@@ -4,7 +4,7 @@
 
 use super::fixture::{Fill, Fixture};
 use super::programs::source;
-use crate::batch::Group;
+use crate::batch::{Batch, Group, Plan, Track};
 use Fill::{Below, Count, Edge, Plain, Text, These, Zero};
 use std::sync::LazyLock;
 
@@ -21,6 +21,11 @@ static TABLE: LazyLock<Vec<Fixture>> = LazyLock::new(|| {
 
 pub(crate) fn groups() -> Vec<Group> {
     super::fixture::groups(&TABLE)
+}
+
+/// The batches of a track.
+pub(super) fn batches(plan: &Plan<'_>, track: Track) -> Vec<Batch> {
+    super::fixture::batches(&TABLE, plan, |fixture| fixture.track() == track)
 }
 
 fn streaming() -> Vec<Fixture> {

@@ -1,5 +1,6 @@
 //! What is run, in groups. Each file makes the groups of one subject.
 
+mod cheats;
 mod driver;
 mod fixture;
 mod kernels;
@@ -17,6 +18,7 @@ pub(crate) fn groups(driver: bool) -> Vec<Group> {
     groups.extend(programs::groups());
     groups.extend(kernels::groups());
     groups.extend(random::groups());
+    groups.extend(cheats::groups());
     if driver {
         groups.extend(driver::groups());
     }
