@@ -9,6 +9,7 @@ mod ops;
 mod programs;
 mod random;
 mod rows;
+mod script;
 
 use crate::batch::{Group, Plan};
 

@@ -161,6 +161,13 @@ impl Format {
         }
     }
 
+    /// A value of ordinary size with all its digits in use.
+    pub(in crate::cases) fn near_one(self, random: &mut Seeded) -> u64 {
+        let noise = random.next_u64();
+        let significand = noise >> (64 - self.precision) | 1 << (self.precision - 1);
+        self.signed(self.place(significand, (noise & 3) as i32 - self.precision), noise >> 2)
+    }
+
     /// Whole numbers, halves and their neighbours, in every binade that has a fraction, and one beyond.
     pub(super) fn halves(self) -> Vec<u64> {
         let mut values = Vec::new();

@@ -4,9 +4,14 @@
 //! that all sizes up to 256 occur. Group names are `op/TYPE/NAME`; for ops between two types TYPE is the operand's and
 //! the result's stands behind the name (`op/u32/cast.f64`); ops without a type are `op/NAME`.
 //!
+//! `memory`, `lanes` and `steps` have the ops that do more than compute.
+//!
 //! Not here: what several ops do together, except where compilers are known to merge them (`context`).
 
 mod context;
+mod lanes;
+mod memory;
+mod steps;
 
 use super::operands::Instance;
 use super::rows::Kernel;
@@ -18,6 +23,9 @@ pub(crate) fn groups() -> Vec<Group> {
     let mut groups: Vec<Group> = instances().into_iter().enumerate().map(compute).collect();
     groups.extend(seeded());
     groups.extend(context::groups());
+    groups.extend(memory::groups());
+    groups.extend(lanes::groups());
+    groups.extend(steps::groups());
     groups
 }
 
