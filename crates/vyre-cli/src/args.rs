@@ -60,6 +60,10 @@ pub(crate) enum Command {
     /// Run the tests that program files are: `//@ run` and `//~ error` directives
     #[command(after_help = "Examples:\n  vyre test examples\n  vyre test a.vyre b.vyre --json")]
     Test(Files),
+    /// Measure kernels on backends, beside the same work in Rust
+    #[cfg(feature = "bench")]
+    #[command(after_help = BENCH_EXAMPLES)]
+    Bench(Bench),
     /// Optimise a program and print it
     #[command(
         after_help = "Examples:\n  vyre opt kernel.vyre\n  vyre opt kernel.vyre --passes fold,dce\n  vyre opt kernel.vyre --dump-passes steps\n  vyre opt kernel.vyre --ranges\n  vyre opt kernel.vyre --ranges --passes none"
@@ -177,6 +181,50 @@ pub(crate) struct Compare {
     pub(crate) backends: Option<Vec<String>>,
 }
 
+#[cfg(feature = "bench")]
+const BENCH_EXAMPLES: &str = "\
+Every contender must have the reference's results at a tiny size and plain Rust's at the
+measured one, bit for bit. Ratios are to plain Rust with rayon: less is faster. Sizes
+count what `--list` says; K, M and G are 2^10, 2^20 and 2^30.
+
+Examples:
+  vyre bench                                   all kernels on the backends of this machine
+  vyre bench saxpy matmul --backend cpu,reference
+  vyre bench matmul --size 1024 --baseline plain
+  vyre bench --size saxpy=256M --size mix=64M --json
+  vyre bench --plot bench.svg
+  vyre bench --quick                           tiny sizes: right results rather than times
+  vyre bench --list";
+
+#[cfg(feature = "bench")]
+#[derive(ClapArgs)]
+pub(crate) struct Bench {
+    /// The kernels to measure; all if left out
+    #[arg(value_name = "KERNEL")]
+    pub(crate) kernels: Vec<String>,
+    /// The backends to measure. Left out, all that there are, the slow reference only if there is no other
+    #[arg(long = "backend", value_name = "ID,...", value_delimiter = ',')]
+    pub(crate) backends: Option<Vec<String>>,
+    /// A size of all kernels that are named, or of one
+    #[arg(long = "size", value_name = "[KERNEL=]COUNT")]
+    pub(crate) sizes: Vec<String>,
+    /// Which baselines take part: all, plain or none
+    #[arg(long, value_name = "WHICH", default_value = "all", value_parser = parse_baselines)]
+    pub(crate) baseline: vyre_bench::Baselines,
+    /// Samples of each contender; as many as fit a few seconds if left out
+    #[arg(long, value_name = "COUNT", value_parser = parse_rounds)]
+    pub(crate) rounds: Option<usize>,
+    /// Tiny sizes, three samples, no limits: checks results rather than speed
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Draw the ratios as a plot
+    #[arg(long, value_name = "FILE.svg")]
+    pub(crate) plot: Option<PathBuf>,
+    /// List the kernels with their sizes and measure nothing
+    #[arg(long)]
+    pub(crate) list: bool,
+}
+
 #[derive(ClapArgs)]
 pub(crate) struct Opt {
     /// The program: text or wire form, or `-` for standard input
@@ -229,6 +277,22 @@ fn parse_counts(text: &str) -> Result<[u32; 3], String> {
     let counts: Result<Vec<u32>, _> = inside.split(',').map(|count| count.trim().parse()).collect();
     let counts = counts.ok().and_then(|counts| <[u32; 3]>::try_from(counts).ok());
     counts.ok_or_else(|| "expected three numbers up to 4294967295. Fix: write them like `16,1,1`".into())
+}
+
+#[cfg(feature = "bench")]
+fn parse_baselines(text: &str) -> Result<vyre_bench::Baselines, String> {
+    match text {
+        "all" => Ok(vyre_bench::Baselines::All),
+        "plain" => Ok(vyre_bench::Baselines::Plain),
+        "none" => Ok(vyre_bench::Baselines::None),
+        _ => Err("no such choice. Fix: write `all`, `plain` or `none`".into()),
+    }
+}
+
+#[cfg(feature = "bench")]
+fn parse_rounds(text: &str) -> Result<usize, String> {
+    let count = text.parse().ok().filter(|count| (1..=10_000).contains(count));
+    count.ok_or_else(|| "not a count of samples. Fix: write a number from 1 to 10000".into())
 }
 
 fn parse_show(text: &str) -> Result<usize, String> {

@@ -33,6 +33,38 @@ impl Progress {
     }
 }
 
+/// A line on standard error that says what goes on, until it is dropped; never where standard error is not a terminal.
+#[cfg(feature = "bench")]
+pub(crate) struct Status {
+    shown: bool,
+}
+
+#[cfg(feature = "bench")]
+impl Status {
+    /// Columns of the line: what is longer is cut.
+    const WIDTH: usize = 70;
+
+    pub(crate) fn start() -> Status {
+        Status { shown: std::io::stderr().is_terminal() }
+    }
+
+    pub(crate) fn show(&mut self, text: &str) {
+        if self.shown {
+            let text: String = text.chars().take(Status::WIDTH).collect();
+            let _ = write!(anstream::stderr(), "\r  {text:width$}", width = Status::WIDTH);
+        }
+    }
+}
+
+#[cfg(feature = "bench")]
+impl Drop for Status {
+    fn drop(&mut self) {
+        if self.shown {
+            let _ = write!(anstream::stderr(), "\r{:width$}\r", "", width = Status::WIDTH + 2);
+        }
+    }
+}
+
 impl Drop for Progress {
     fn drop(&mut self) {
         drop(self.done.take());

@@ -88,6 +88,7 @@ fn help_of_every_command() {
         "devices",
         "doctor",
         "test",
+        "bench",
         "opt",
         "convert",
         "explain",
@@ -157,6 +158,45 @@ fn compare_devices_and_doctor_speak_of_every_backend() {
             &["devices"],
             &["compare", "saxpy.vyre", "--backends", "reference,abacus"],
             &["compare", "saxpy.vyre", "--in", "q=[1]"],
+        ],
+    );
+}
+
+#[test]
+fn bench_finds_every_result_right() {
+    let folder = folder("bench");
+    let found =
+        json(&folder, &["bench", "--quick", "--backend", "reference", "--plot", "bench.svg", "--json"]);
+    let groups = found["groups"].as_array().unwrap();
+    let listed = json(&folder, &["bench", "--list", "--json"]);
+    assert_eq!(groups.len(), listed["kernels"].as_array().unwrap().len());
+    for group in groups {
+        let contenders = group["contenders"].as_array().unwrap();
+        assert!(contenders.iter().any(|one| one["mode"] == "resident"), "{group}");
+        for contender in contenders {
+            assert_eq!(contender["result"], "right", "{} {contender}", group["kernel"]);
+        }
+    }
+    let plot = std::fs::read_to_string(folder.join("bench.svg")).unwrap();
+    assert!(groups.iter().all(|group| plot.contains(group["kernel"].as_str().unwrap())));
+}
+
+#[test]
+fn bench_refuses_what_it_cannot_measure() {
+    transcript(
+        "bench",
+        &folder("bench_refuses"),
+        &[
+            &["bench", "--list"],
+            &["bench", "sexpy"],
+            &["bench", "saxpy", "--backend", "abacus"],
+            &["bench", "saxpy", "--size", "many"],
+            &["bench", "saxpy", "--size", "0"],
+            &["bench", "saxpy", "--size", "matmul=64M"],
+            &["bench", "--size", "sexpy=4", "--json"],
+            &["bench", "saxpy", "--rounds", "0"],
+            &["bench", "saxpy", "--baseline", "fast"],
+            &["bench", "saxpy", "--quick", "--backend", "reference", "--plot", "missing/bench.svg"],
         ],
     );
 }

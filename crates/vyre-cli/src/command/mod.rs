@@ -1,5 +1,7 @@
 //! One file for each command. Each gives the exit code of an answer, or why there is none.
 
+#[cfg(feature = "bench")]
+mod bench;
 mod check;
 mod compare;
 mod completions;
@@ -25,6 +27,8 @@ pub(crate) fn run(command: Command, report: &Report) -> Result<u8, Failure> {
         Command::Devices => devices::run(report),
         Command::Doctor => doctor::run(report),
         Command::Test(args) => test::run(&args, report),
+        #[cfg(feature = "bench")]
+        Command::Bench(args) => bench::run(&args, report),
         Command::Opt(args) => opt::run(&args, report),
         Command::Convert(args) => convert::run(&args, report),
         Command::Explain(args) => explain::run(&args, report),

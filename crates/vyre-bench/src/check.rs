@@ -1,0 +1,36 @@
+//! The result that counts: what the reference interpreter makes of a case, with its checks on.
+
+use crate::case::{Bind, Case, words};
+use bytemuck::cast_slice;
+use vyre::host::{Error, ErrorKind};
+use vyre::reference::{self, FindingKind, Options};
+use vyre::validate::ValidProgram;
+
+/// The written buffers after all steps. A race in a kernel is an error: its results would mean nothing.
+pub(crate) fn reference(programs: &[ValidProgram], case: &Case) -> Result<Vec<Vec<u32>>, Error> {
+    let mut written: Vec<Vec<u8>> =
+        case.writes.iter().map(|written| cast_slice(&written.start).to_vec()).collect();
+    for step in &case.steps {
+        let bytes = |bind: &Bind| match bind {
+            Bind::Read(at) => cast_slice(&case.reads[*at]).to_vec(),
+            Bind::Write(at) => written[*at].clone(),
+        };
+        let mut buffers: Vec<Vec<u8>> = step.binds.iter().map(bytes).collect();
+        let program = &programs[step.kernel];
+        let options = Options { check: true, ..Options::default() };
+        let report = reference::run_in_place(program, Some(step.grid), &mut buffers, &options)?;
+        if let Some(finding) = report.findings.iter().find(|finding| finding.kind == FindingKind::Race) {
+            return Err(Error {
+                kind: ErrorKind::Program,
+                message: format!("lanes of `@{}` race: {finding:?}", program.parts().name),
+                fix: "correct the kernel: `vyre run --check-races` shows both lines".into(),
+            });
+        }
+        for (bind, bytes) in step.binds.iter().zip(buffers) {
+            if let Bind::Write(at) = bind {
+                written[*at] = bytes;
+            }
+        }
+    }
+    Ok(written.iter().map(|bytes| words(bytes)).collect())
+}

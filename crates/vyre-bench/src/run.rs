@@ -1,0 +1,384 @@
+//! Runs benchmarks: checks every contender against the reference at a tiny size, chooses sizes that a slow backend can
+//! bear, and measures.
+
+use crate::case::{Benchmark, Case, PLAIN, digest};
+use crate::check;
+use crate::contender::{Contender, Host, Mode, Native, Resident};
+use crate::limits::{self, Limits};
+use crate::measure::{self, Runner};
+use crate::report::{Figures, Group, Machine, Outcome, Report, Row};
+use std::sync::Arc;
+use std::time::Duration;
+use vyre::driver::registry;
+use vyre::host::{Error, Kernel};
+use vyre::validate::ValidProgram;
+use vyre::{Program, VyreBackend};
+
+/// A backend that would take longer than this for one run is given a smaller size ...
+const RUN_MAX: Duration = Duration::from_secs(2);
+/// ... at which it takes about this long.
+const RUN_SMALL: Duration = Duration::from_millis(250);
+
+/// Which baselines take part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Baselines {
+    /// All.
+    #[default]
+    All,
+    /// The plain one, which ratios are to.
+    Plain,
+    /// None: there are no ratios then.
+    None,
+}
+
+/// What is to be measured.
+pub struct Options {
+    /// The benchmarks.
+    pub benchmarks: Vec<&'static Benchmark>,
+    /// The backends, by id.
+    pub backends: Vec<String>,
+    /// Sizes other than a benchmark's own, by its name.
+    pub sizes: Vec<(&'static str, u32)>,
+    /// Which baselines take part.
+    pub baselines: Baselines,
+    /// Samples of each contender; `None` takes as many as fit a few seconds.
+    pub rounds: Option<usize>,
+    /// Checked sizes and no limits: for checking results rather than speed.
+    pub quick: bool,
+}
+
+/// Runs everything. `progress` is told what goes on.
+pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, Error> {
+    let mut backends = Vec::new();
+    for id in &options.backends {
+        backends.push(registry::open(id)?);
+    }
+    let mut notes = Vec::new();
+    let limits = if options.quick { Vec::new() } else { measure_limits(&backends, &mut notes, progress) };
+    let mut run = Run { options, backends, limits, notes, groups: Vec::new(), progress };
+    for benchmark in &options.benchmarks {
+        run.benchmark(benchmark)?;
+    }
+    Ok(Report { machine: Machine::this(), limits: run.limits, groups: run.groups, notes: run.notes })
+}
+
+/// The host's limits first, then those of devices that are not the host.
+fn measure_limits(
+    backends: &[Arc<dyn VyreBackend>],
+    notes: &mut Vec<String>,
+    progress: &mut dyn FnMut(&str),
+) -> Vec<(String, Limits)> {
+    progress("the limits of the host");
+    let mut all = vec![("host".to_owned(), limits::host())];
+    for backend in backends.iter().filter(|backend| !limits::is_on_host(backend.id())) {
+        progress(&format!("the limits of {}", backend.id()));
+        match limits::device(backend) {
+            Ok(limits) => all.push((backend.id().to_owned(), limits)),
+            Err(error) => {
+                notes.push(format!("the limits of `{}` are not known: {}", backend.id(), error.message))
+            }
+        }
+    }
+    all
+}
+
+/// Parses and validates the kernels of a benchmark.
+pub(crate) fn programs(sources: &[&str]) -> Result<Vec<ValidProgram>, Error> {
+    sources.iter().map(|source| Ok(Kernel::parse(source)?.program().clone())).collect()
+}
+
+struct Run<'o> {
+    options: &'o Options,
+    backends: Vec<Arc<dyn VyreBackend>>,
+    limits: Vec<(String, Limits)>,
+    notes: Vec<String>,
+    groups: Vec<Group>,
+    progress: &'o mut dyn FnMut(&str),
+}
+
+/// Who takes part, before it is set up for a case.
+enum Entry {
+    Baseline(usize),
+    Backend(usize, Mode),
+}
+
+impl Run<'_> {
+    fn benchmark(&mut self, benchmark: &'static Benchmark) -> Result<(), Error> {
+        let valid = programs(benchmark.kernels)?;
+        let programs: Vec<Program> = valid.iter().map(|valid| valid.program().clone()).collect();
+        let expected = self.expected(benchmark, &valid)?;
+        // Backends by the size they get, the greatest first.
+        let mut sizes: Vec<(u32, Vec<usize>)> = Vec::new();
+        for at in 0..self.backends.len() {
+            let size = self.size_for(benchmark, &programs, at);
+            match sizes.iter_mut().find(|(other, _)| *other == size) {
+                Some((_, backends)) => backends.push(at),
+                None => sizes.push((size, vec![at])),
+            }
+        }
+        if sizes.is_empty() {
+            sizes.push((self.asked_size(benchmark), Vec::new()));
+        }
+        sizes.sort_by_key(|(size, _)| std::cmp::Reverse(*size));
+        for (size, backends) in sizes {
+            let group = self.group(benchmark, &programs, size, &backends, &expected)?;
+            self.groups.push(group);
+        }
+        Ok(())
+    }
+
+    /// The size that the options give a benchmark.
+    fn asked_size(&self, benchmark: &Benchmark) -> u32 {
+        let asked = self.options.sizes.iter().find(|(name, _)| *name == benchmark.name);
+        match (asked, self.options.quick) {
+            (Some((_, size)), _) => *size,
+            (None, true) => benchmark.tiny,
+            (None, false) => benchmark.size,
+        }
+    }
+
+    /// The reference's results at the tiny size, which the plain baseline must have too.
+    fn expected(&mut self, benchmark: &Benchmark, programs: &[ValidProgram]) -> Result<Checked, Error> {
+        (self.progress)(&format!("{}: the reference's results", benchmark.name));
+        let case = (benchmark.make)(benchmark.tiny);
+        let written = check::reference(programs, &case)?;
+        Ok(Checked { case, written })
+    }
+
+    /// The size for a backend: what is asked for, or the benchmark's own where the backend can bear it.
+    fn size_for(&mut self, benchmark: &Benchmark, programs: &[Program], backend: usize) -> u32 {
+        let asked = self.asked_size(benchmark);
+        let fixed = self.options.sizes.iter().any(|(name, _)| *name == benchmark.name);
+        if fixed || self.options.quick {
+            return asked;
+        }
+        let backend = Arc::clone(&self.backends[backend]);
+        (self.progress)(&format!("{}: a size for {}", benchmark.name, backend.id()));
+        let work = |size: u32| f64::from(size).powi(benchmark.power);
+        let mut size = benchmark.tiny;
+        loop {
+            let case = (benchmark.make)(size);
+            let mut contender = Host::new(Arc::clone(&backend), programs, &case);
+            // One that fails is measured at the full size, where its error is shown.
+            let Ok(time) = measure::warm_time(&mut contender) else { return asked };
+            let predicted = |size_then: u32| time.as_secs_f64() * work(size_then) / work(size);
+            if predicted(asked) <= RUN_MAX.as_secs_f64() {
+                return asked;
+            }
+            // Short runs are mostly overhead and say little about long ones.
+            if time > RUN_SMALL / 8 || size >= asked / 2 {
+                let halves = std::iter::successors(Some(asked), |size| Some(size / 2));
+                let fits =
+                    |size: &u32| predicted(*size) <= RUN_SMALL.as_secs_f64() || *size <= benchmark.tiny;
+                let fitting = halves.into_iter().find(fits).unwrap_or(benchmark.tiny);
+                self.notes.push(format!(
+                    "{}: {} runs {} instead of {}, which it would take about {:.0} s for",
+                    benchmark.name,
+                    backend.id(),
+                    fitting,
+                    asked,
+                    predicted(asked)
+                ));
+                return fitting;
+            }
+            size = size.saturating_mul(2);
+        }
+    }
+
+    fn group(
+        &mut self,
+        benchmark: &'static Benchmark,
+        programs: &[Program],
+        size: u32,
+        backends: &[usize],
+        tiny: &Checked,
+    ) -> Result<Group, Error> {
+        (self.progress)(&format!("{} {size}: inputs", benchmark.name));
+        let case = (benchmark.make)(size);
+        let mut plain = Native::new(&case, &benchmark.baselines[0]);
+        plain.run()?;
+        let written = plain.written()?;
+        drop(plain);
+        let results: Vec<Vec<u32>> = case.results(&written).iter().map(|words| words.to_vec()).collect();
+        let mut group = Group {
+            benchmark,
+            size,
+            bytes: case.bytes,
+            ops: (benchmark.ops)(size, &results),
+            digest: digest(&case.results(&written)),
+            rows: Vec::new(),
+        };
+        let full = Checked { case, written };
+        let mut runners = Vec::new();
+        for entry in self.entries(benchmark, backends) {
+            let mut row = self.row(benchmark, &entry);
+            (self.progress)(&format!("{} {size}: {}", benchmark.name, row.contender));
+            let checked = self.checked(benchmark, programs, &entry, tiny);
+            let warm = checked.and_then(|()| self.warm(benchmark, programs, &entry, &full));
+            match warm {
+                Ok(runner) => runners.push((group.rows.len(), runner)),
+                Err(outcome) => row.outcome = outcome,
+            }
+            group.rows.push(row);
+        }
+        let (places, mut runners): (Vec<usize>, Vec<Runner<'_>>) = runners.into_iter().unzip();
+        let rounds = self.options.rounds.or(self.options.quick.then_some(3));
+        let progress = &mut *self.progress;
+        let errors = measure::rounds(&mut runners, rounds, |round, rounds| {
+            progress(&format!("{} {size}: round {} of {rounds}", benchmark.name, round + 1));
+        });
+        for ((place, runner), error) in places.iter().zip(&mut runners).zip(errors) {
+            let outcome = match error {
+                Some(error) => Outcome::Failed(error.into()),
+                None => self.outcome(&group, &group.rows[*place], runner, &full),
+            };
+            group.rows[*place].outcome = outcome;
+        }
+        ratios(&mut group);
+        Ok(group)
+    }
+
+    fn entries(&self, benchmark: &Benchmark, backends: &[usize]) -> Vec<Entry> {
+        let baselines = match self.options.baselines {
+            Baselines::All => benchmark.baselines.len(),
+            Baselines::Plain => 1,
+            Baselines::None => 0,
+        };
+        let mut entries: Vec<Entry> = (0..baselines).map(Entry::Baseline).collect();
+        for at in backends {
+            if self.backends[*at].supports_resident_dispatch() {
+                entries.push(Entry::Backend(*at, Mode::Resident));
+            }
+            entries.push(Entry::Backend(*at, Mode::Host));
+        }
+        entries
+    }
+
+    fn row(&self, benchmark: &Benchmark, entry: &Entry) -> Row {
+        let outcome = Outcome::Wrong(String::new());
+        match entry {
+            Entry::Baseline(at) => {
+                let contender = benchmark.baselines[*at].label.to_owned();
+                Row { contender, mode: Mode::Baseline, backend: None, outcome }
+            }
+            Entry::Backend(at, mode) => {
+                let id = self.backends[*at].id();
+                let contender = match mode {
+                    Mode::Host => format!("{id} host"),
+                    Mode::Resident | Mode::Baseline => id.to_owned(),
+                };
+                Row { contender, mode: *mode, backend: Some(id.to_owned()), outcome }
+            }
+        }
+    }
+
+    fn contender<'c>(
+        &self,
+        benchmark: &Benchmark,
+        programs: &'c [Program],
+        entry: &Entry,
+        case: &'c Case,
+    ) -> Result<Box<dyn Contender + 'c>, Outcome> {
+        Ok(match entry {
+            Entry::Baseline(at) => Box::new(Native::new(case, &benchmark.baselines[*at])),
+            Entry::Backend(at, Mode::Host) => {
+                Box::new(Host::new(Arc::clone(&self.backends[*at]), programs, case))
+            }
+            Entry::Backend(at, Mode::Resident | Mode::Baseline) => Box::new(
+                Resident::new(Arc::clone(&self.backends[*at]), programs, case)
+                    .map_err(|error| Outcome::Failed(error.into()))?,
+            ),
+        })
+    }
+
+    /// Runs a contender at the tiny size and compares its results with the reference's.
+    fn checked(
+        &self,
+        benchmark: &Benchmark,
+        programs: &[Program],
+        entry: &Entry,
+        tiny: &Checked,
+    ) -> Result<(), Outcome> {
+        let mut contender = self.contender(benchmark, programs, entry, &tiny.case)?;
+        let run = contender.reset().and_then(|()| contender.run()).and_then(|_| contender.written());
+        let written = run.map_err(|error| Outcome::Failed(error.into()))?;
+        match tiny.difference(&written) {
+            None => Ok(()),
+            Some(difference) => Err(Outcome::Wrong(format!(
+                "at size {}, against the reference: {difference}",
+                benchmark.tiny
+            ))),
+        }
+    }
+
+    fn warm<'c>(
+        &self,
+        benchmark: &Benchmark,
+        programs: &'c [Program],
+        entry: &Entry,
+        full: &'c Checked,
+    ) -> Result<Runner<'c>, Outcome> {
+        let contender = self.contender(benchmark, programs, entry, &full.case)?;
+        let warm = Runner::warm_up(contender);
+        let (runner, written) = warm.map_err(|error| Outcome::Failed(error.into()))?;
+        match full.difference(&written) {
+            None => Ok(runner),
+            Some(difference) => Err(Outcome::Wrong(format!("against plain Rust: {difference}"))),
+        }
+    }
+
+    /// The figures of a contender whose results are still right.
+    fn outcome(&self, group: &Group, row: &Row, runner: &mut Runner<'_>, full: &Checked) -> Outcome {
+        match runner.again() {
+            Err(error) => return Outcome::Failed(error.into()),
+            Ok(written) => {
+                if let Some(difference) = full.difference(&written) {
+                    return Outcome::Wrong(format!("after the rounds, against plain Rust: {difference}"));
+                }
+            }
+        }
+        let times = runner.times();
+        let device = row.backend.as_deref().filter(|id| !limits::is_on_host(id)).unwrap_or("host");
+        let limits = self.limits.iter().find(|(id, _)| id == device);
+        let limit = limits.map(|(_, limits)| {
+            let (bound, floor) = limits::floor(limits, group.bytes, group.ops, group.benchmark);
+            (bound, floor / (times.device.unwrap_or(times.wall).median_ns / 1e9))
+        });
+        Outcome::Measured(Figures { times, ratio: None, limit })
+    }
+}
+
+/// A case with the results that count.
+struct Checked {
+    case: Case,
+    written: Vec<Vec<u32>>,
+}
+
+impl Checked {
+    /// Where results differ from those that count.
+    fn difference(&self, written: &[Vec<u32>]) -> Option<String> {
+        let pairs = self.case.results(&self.written).into_iter().zip(self.case.results(written));
+        for (expected, actual) in pairs {
+            if expected.len() != actual.len() {
+                return Some(format!("{} words instead of {}", actual.len(), expected.len()));
+            }
+            if let Some(at) = (0..expected.len()).find(|at| expected[*at] != actual[*at]) {
+                let (actual, expected) = (actual[at], expected[at]);
+                return Some(format!("word {at} is 0x{actual:08x} instead of 0x{expected:08x}"));
+            }
+        }
+        None
+    }
+}
+
+/// Every contender's time over the plain baseline's.
+fn ratios(group: &mut Group) {
+    let is_plain = |row: &&Row| row.mode == Mode::Baseline && row.contender == PLAIN;
+    let plain = group.rows.iter().find(is_plain).and_then(Row::figures);
+    let Some(plain_ns) = plain.map(|figures| figures.times.wall.median_ns) else { return };
+    for row in &mut group.rows {
+        if let Outcome::Measured(figures) = &mut row.outcome {
+            figures.ratio = Some(figures.times.wall.median_ns / plain_ns);
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The benchmarks, each with its inputs, its kernels and its baselines.
+//!
+//! A baseline does the same arithmetic as the kernel, floats in the same order, so its results are equal to the last
+//! bit. `rust` is what a good engineer writes first: idiomatic loops that the compiler can vectorise, on all cores by
+//! rayon, built for any processor of its kind. The second one takes pains: blocking, and the vectors that this
+//! processor has, found at run time.
+
+mod dfa;
+mod histogram;
+mod mandelbrot;
+mod matmul;
+mod mix;
+mod reduce;
+mod saxpy;
+mod scan;
+mod sha256;
+mod stencil;
+
+use crate::case::Benchmark;
+use std::sync::LazyLock;
+
+/// All benchmarks, in the order in which they are shown.
+pub static BENCHMARKS: [&Benchmark; 11] = [
+    &saxpy::SAXPY,
+    &mix::MIX,
+    &mandelbrot::MANDELBROT,
+    &matmul::MATMUL,
+    &histogram::HISTOGRAM,
+    &reduce::TREE,
+    &reduce::SUM,
+    &scan::SCAN,
+    &sha256::SHA256,
+    &dfa::DFA,
+    &stencil::STENCIL,
+];
+
+/// Elements that one thread takes at a time: large enough to hide the hand-over, small enough for a level-2 cache.
+const CHUNK: usize = 1 << 16;
+
+/// Runs a loop as code for the widest vectors that this processor has.
+#[inline(always)]
+pub(crate) fn widest<R>(work: impl FnOnce() -> R) -> R {
+    static ARCH: LazyLock<pulp::Arch> = LazyLock::new(pulp::Arch::new);
+    ARCH.dispatch(work)
+}
+
+fn floats(words: &[u32]) -> &[f32] {
+    bytemuck::cast_slice(words)
+}
+
+fn floats_mut(words: &mut [u32]) -> &mut [f32] {
+    bytemuck::cast_slice_mut(words)
+}
