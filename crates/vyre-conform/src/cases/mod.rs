@@ -2,8 +2,11 @@
 
 mod cheats;
 mod driver;
+mod exhaustive;
+mod expression;
 mod fixture;
 mod kernels;
+mod laws;
 mod operands;
 mod ops;
 mod programs;
@@ -16,6 +19,8 @@ use crate::batch::{Group, Plan};
 /// Every group of the suite; the driver contract's only for drivers.
 pub(crate) fn groups(driver: bool) -> Vec<Group> {
     let mut groups = ops::groups();
+    groups.extend(laws::groups());
+    groups.extend(exhaustive::groups());
     groups.extend(programs::groups());
     groups.extend(kernels::groups());
     groups.extend(random::groups());

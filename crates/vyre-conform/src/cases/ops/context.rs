@@ -3,7 +3,8 @@
 //! Each line of the tables is legal text with `T` for the type. The real-number or no-overflow reading of these lines has
 //! a simpler form, and the language does not allow it: `(a + b) - a` is not `b`, `a + 1 > a` is not true, `x * 0` is not 0.
 
-use super::super::operands::{Instance, Row, edges, values};
+use super::super::expression::{self, thin, triples};
+use super::super::operands::{Instance, edges, values};
 use super::super::rows::Kernel;
 use super::lanes;
 use crate::batch::{Batch, Group, Level, Plan};
@@ -163,16 +164,7 @@ fn expressions(plan: &Plan<'_>, name: &str, first: usize, ty: DataType) -> Vec<B
         let mut lines = String::new();
         let mut outputs = Vec::new();
         for (_, result, text) in chunk {
-            // Every expression has its own values, so that it stands alone.
-            let text = text.replace(".T", &format!(".{ty}")).replace(": T", &format!(": {ty}"));
-            let text = text.replace("; ", "\n");
-            let own = text.replace("%R", &format!("%{result}"));
-            let own = ["%1", "%2", "%3", "$0"].into_iter().fold(own, |text, value| {
-                let (sigil, number) = value.split_at(1);
-                text.replace(value, &format!("{sigil}{result}.{number}"))
-            });
-            lines += &own;
-            lines.push('\n');
+            lines += &expression::lines(text, ty, result);
             outputs.push(((*result).to_owned(), ty));
         }
         let kernel = Kernel { lanes: lanes(first + at), inputs: vec![ty; 3], lines, outputs };
@@ -182,40 +174,18 @@ fn expressions(plan: &Plan<'_>, name: &str, first: usize, ty: DataType) -> Vec<B
     own.chunks(CHUNK).enumerate().map(batch).collect()
 }
 
-/// Triples on which one rounding, one overflow or one NaN more or less shows.
-fn triples(ty: DataType, count: usize) -> Vec<Row> {
-    let op = if ty.is_float() { ComputeOp::Fma } else { ComputeOp::Clamp };
-    let clamp = Instance { op: ComputeOp::Clamp, ty, source: ty };
-    let mut rows = Instance { op, ..clamp }.hard();
-    rows.extend(clamp.hard());
-    rows.extend(clamp.edge());
-    let mut rows = thin(rows, count);
-    rows.extend(clamp.random(u64::from(ty.tag()), count / 4 + 1));
-    rows
-}
-
-/// At most `count` of the rows, spread over all of them.
-fn thin(rows: Vec<Row>, count: usize) -> Vec<Row> {
-    let step = rows.len().div_ceil(count).max(1);
-    // A step with few divisors meets every kind of row in sets that were made by nested loops.
-    let step = if step.is_multiple_of(2) { step + 1 } else { step };
-    rows.into_iter().step_by(step).collect()
-}
-
 /// The op with constants among its operands: one program with a result for each list. `None` if the table has none.
 pub(super) fn with_literals(plan: &Plan<'_>, name: &str, at: usize, instance: &Instance) -> Option<Batch> {
     let Instance { op, ty, .. } = *instance;
     let (_, _, lists) = LITERALS.iter().find(|(types, of, _)| *of == op && types.contains(ty))?;
-    let (all, top) = (ty.mask(), ty.mask() / 2 + 1);
-    let (least, most) = if ty.is_signed() { (top, top - 1) } else { (0, all) };
     let result = op.info().result.under(ty).expect("computing ops have results");
     let mut lines = String::new();
     let mut outputs = Vec::new();
     for (number, list) in lists.iter().enumerate() {
-        let hex = |bits: u64| format!("{bits:#x}");
-        let list = list.replace("MIN", &hex(least)).replace("MAX", &hex(most)).replace("ALL", &hex(all));
-        lines += &format!("    %y{number} = {}.{ty} {list}\n", op.info().name);
-        outputs.push((format!("y{number}"), result));
+        let line = format!("%R = {}.T {list}", op.info().name);
+        let name = format!("y{number}");
+        lines += &expression::lines(&line, ty, &name);
+        outputs.push((name, result));
     }
     let inputs = match op {
         ComputeOp::Dot4 => vec![DataType::U32, ty],

@@ -92,7 +92,7 @@ fn compute((at, instance): (usize, Instance)) -> Group {
         batches.push(kernel.batch(format!("{name}:random"), &random));
         batches.extend(context::with_literals(plan, &name, at, &instance));
         // Other workgroup sizes make other programs.
-        for twist in 1..plan.pick(1, 3) {
+        for twist in 1..plan.pick(1, 2) {
             let kernel = instance.kernel(lanes(at + twist * 85));
             let random = instance.random((at + twist * 1000) as u64, 2039);
             batches.push(kernel.batch(format!("{name}:random"), &random));
