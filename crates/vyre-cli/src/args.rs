@@ -12,13 +12,16 @@ Examples:
   vyre run k.vyre --in 'x=[1, 2, 3]' --size y=3
   vyre test examples                           run every `//@ run` directive below a folder
   vyre explain V031                            show a rule with a wrong and a right example
+  vyre certify --backend reference --quick     run the conformance suite on a backend
 
 Exit codes:
-  0  all is well
-  1  findings: errors in a program, failed tests, differences, races
-  2  wrong usage: arguments, inputs, sizes, names
-  3  a run failed: trap, timeout, out of memory
-  4  a file could not be read or written";
+  0    all is well
+  1    findings: errors in a program, failed tests, differences, races; a backend that
+       fails, a certificate that is rejected
+  2    wrong usage: arguments, inputs, sizes, names
+  3    a run failed: trap, timeout, out of memory; a certificate whose key is not trusted
+  4    a file could not be read or written
+  130  interrupted";
 
 /// One kernel, the same bytes on every device.
 #[derive(Parser)]
@@ -80,6 +83,8 @@ pub(crate) enum Command {
     /// Show the ops of the language
     #[command(after_help = "Examples:\n  vyre ops\n  vyre ops fma\n  vyre ops --json")]
     Ops(Ops),
+    #[command(flatten)]
+    Conform(vyre_conform::command::Command),
     /// Print a completion script for a shell
     #[command(
         after_help = "Examples:\n  vyre completions bash > ~/.local/share/bash-completion/completions/vyre"

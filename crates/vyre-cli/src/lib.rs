@@ -14,7 +14,6 @@ mod plan;
 mod progress;
 mod report;
 mod spans;
-mod table;
 
 use clap::Parser;
 use std::process::ExitCode;

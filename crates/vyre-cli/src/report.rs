@@ -12,16 +12,7 @@ use vyre::host::{Error, ErrorKind};
 use vyre::spec::SpecError;
 use vyre::text::{self, SourceMap};
 
-/// All is well.
-pub(crate) const OK: u8 = 0;
-/// Findings: errors in a program, failed tests, differences, races.
-pub(crate) const FINDINGS: u8 = 1;
-/// Wrong usage.
-pub(crate) const USAGE: u8 = 2;
-/// A run failed.
-pub(crate) const RUN: u8 = 3;
-/// A file could not be read or written.
-pub(crate) const IO: u8 = 4;
+pub(crate) use vyre_conform::command::exit::{FINDINGS, IO, OK, RUN, USAGE};
 
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
@@ -123,6 +114,12 @@ impl From<SpecError> for Failure {
     fn from(error: SpecError) -> Failure {
         let exit = if error.io { IO } else { USAGE };
         Failure::Message { exit, message: error.message, fix: error.fix }
+    }
+}
+
+impl From<vyre_conform::command::Failure> for Failure {
+    fn from(failure: vyre_conform::command::Failure) -> Failure {
+        Failure::Message { exit: failure.exit, message: failure.message, fix: failure.fix }
     }
 }
 

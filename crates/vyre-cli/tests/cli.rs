@@ -93,6 +93,10 @@ fn help_of_every_command() {
         "convert",
         "explain",
         "ops",
+        "certify",
+        "verify",
+        "replay",
+        "keygen",
         "completions",
     ];
     let commands: Vec<[&str; 2]> = commands.into_iter().map(|command| [command, "--help"]).collect();

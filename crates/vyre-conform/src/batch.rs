@@ -211,7 +211,7 @@ impl Batch {
 /// What making batches may depend on.
 pub(crate) struct Plan<'a> {
     pub(crate) size: Size,
-    /// What the backend published: larger limits and features bring more cases.
+    /// What the backend published: larger limits and features bring more cases. A limit may be as large as its type allows.
     pub(crate) profile: &'a Profile,
     /// Whether the target is a driver: conventions carry no grid barriers or collectives over several workgroups.
     pub(crate) driver: bool,
@@ -219,7 +219,23 @@ pub(crate) struct Plan<'a> {
     pub(crate) seed: [u8; 32],
 }
 
-impl Plan<'_> {
+impl<'a> Plan<'a> {
+    /// The plan of a run on the backend that has this name and published this.
+    pub(crate) fn new(
+        name: &str,
+        profile: &'a Profile,
+        driver: bool,
+        size: Size,
+        nonce: &[u8; 32],
+    ) -> Plan<'a> {
+        let mut hasher = blake3::Hasher::new_derive_key("vyre conformance run v1");
+        hasher.update(nonce);
+        for text in [name, &profile.version, &profile.device, &profile.driver] {
+            hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+        }
+        Plan { size, profile, driver, seed: *hasher.finalize().as_bytes() }
+    }
+
     /// A number that nobody could know before the run, for the purpose that `label` names.
     pub(crate) fn seed(&self, label: &str) -> u64 {
         let hash = blake3::keyed_hash(&self.seed, label.as_bytes());

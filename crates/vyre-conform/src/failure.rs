@@ -67,6 +67,7 @@ causes! {
     Panicked "panicked", "return an error instead of panicking";
     BelowFloor "below-floor", "support the suite's least limits: 256 lanes, 16 KiB of workgroup memory, 128 MiB buffers, 65,535 workgroups along an axis";
     Trap "trap", "report the recorded trap that stands first in the program, with its code, and return no outputs";
+    Incomplete "incomplete", "run all of a level for a certificate: no filter, no single shard, no cancellation";
     DriverContract "driver-contract", "see the driver contract: docs/add-a-backend.md";
     Unknown "unknown", "compare the minimal program's bytes with the reference's; replay the case to see them again";
 }
@@ -166,7 +167,9 @@ impl fmt::Display for ParityFailure {
             writeln!(f, "  the smallest program found that fails, grid {:?}:", self.grid)?;
             self.program.lines().try_for_each(|line| writeln!(f, "    {line}"))?;
         }
-        writeln!(f, "  again: {}", self.replay)?;
+        if !self.replay.is_empty() {
+            writeln!(f, "  again: {}", self.replay)?;
+        }
         write!(f, "  cause: {}\n  Fix: {}", self.cause, self.fix())
     }
 }

@@ -36,6 +36,13 @@ impl Prepared {
         });
         Prepared { expected: expected.collect(), batch }
     }
+
+    /// The leaf that a right backend gives.
+    pub(crate) fn leaf(&self) -> Digest {
+        let mut leaf = Leaf::new(&self.batch);
+        self.expected.iter().for_each(|answer| leaf.add(answer));
+        leaf.finish()
+    }
 }
 
 /// The program, validated, or what is wrong with it.
@@ -87,14 +94,18 @@ pub(crate) fn run(target: &dyn Target, prepared: &Prepared) -> Result<Digest, Mi
             lookup: batch.lookup,
         };
         let actual = target.run(&job);
-        let right = actual.as_ref() == Ok(expected)
-            || matches!((&actual, expected), (Err(Fault::Error(text)), Answer::Trap(code)) if says_trap(text, *code));
-        if !right {
+        if !is_right(&actual, expected) {
             return Err(Miss { step: at, expected: expected.clone(), actual });
         }
         leaf.add(expected);
     }
     Ok(leaf.finish())
+}
+
+/// Whether an answer is the expected one; a trap may also be told in an error's text.
+pub(crate) fn is_right(actual: &Result<Answer, Fault>, expected: &Answer) -> bool {
+    actual.as_ref() == Ok(expected)
+        || matches!((actual, expected), (Err(Fault::Error(text)), Answer::Trap(code)) if says_trap(text, *code))
 }
 
 /// What a transcript has for one batch: a digest over its name, its content and what came out.

@@ -5,24 +5,37 @@
 //! else's go through [`ConformanceSuite::run_driver`], which tests the driver contract as well.
 //!
 //! `contract` is what vendors implement, `target` makes both kinds of backend look alike, `cases` has what is run in
-//! groups, `suite` runs it, `judge` compares, `reduce` and `diagnose` explain, `report` counts.
+//! groups, `suite` runs it, `judge` compares, `reduce` and `diagnose` explain, `report` counts, `certificate` vouches.
 //!
 //! Not here: any concrete driver, and what programs mean. Expected bytes always come from the reference interpreter.
 
 mod batch;
 mod cases;
+mod certificate;
+#[cfg(feature = "cli")]
+pub mod command;
 mod contract;
 mod diagnose;
 mod failure;
+mod html;
+#[cfg(feature = "cli")]
+mod journal;
 mod judge;
+mod junit;
 mod reduce;
 mod report;
+#[cfg(test)]
+mod small;
 mod suite;
 mod target;
+mod time;
 
 pub use batch::{Level, Track};
+pub use certificate::{Certificate, CertificateError, PublicKey, Sample, SecretKey, Trust, Verified};
+#[cfg(feature = "cli")]
+pub use command::main;
 pub use contract::{Convention, DispatchConfig, Feature, OutputInit, Profile, VyreBackend};
 pub use failure::{Cause, Difference, ParityFailure};
-pub use report::{GroupReport, Report, Standing};
+pub use report::{GroupReport, LevelState, Report, Standing};
 pub use suite::{ConformanceSuite, Progress, Size};
 pub use target::ReferenceBackend;

@@ -4,7 +4,7 @@ use crate::batch::{Level, Track};
 use crate::contract::Profile;
 use crate::failure::ParityFailure;
 use crate::suite::Size;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use vyre_foundation::ir::Digest;
 
 /// What one group's batches gave.
@@ -57,8 +57,8 @@ pub struct Report {
     pub coverage: String,
     /// Whether all that was asked for ran: no filter, no shard, no cancellation.
     pub complete: bool,
-    /// When it started.
-    pub started: SystemTime,
+    /// When it started, in UTC: `2025-01-31T12:00:00Z`.
+    pub started: String,
     /// How long it took.
     pub elapsed: Duration,
 }
@@ -72,23 +72,36 @@ pub struct Standing {
     pub level: Option<Level>,
 }
 
+/// How one level of a track went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LevelState {
+    /// Every group of it ran and passed.
+    Passed,
+    /// Something failed.
+    Failed,
+    /// Nothing failed, and not all of it ran.
+    NotRun,
+}
+
 impl Report {
+    /// How one level of a track went.
+    pub fn level_state(&self, level: Level, track: Track) -> LevelState {
+        let here = |l: Level, t: Track| (l, t) == (level, track);
+        let failed = self.failures.iter().any(|failure| here(failure.level, failure.track))
+            || self.groups.iter().any(|group| here(group.level, group.track) && group.failed > 0);
+        let ran = |name: &String| self.groups.binary_search_by(|group| group.name.cmp(name)).is_ok();
+        let mut planned = self.planned.iter().filter(|(_, l, t)| here(*l, *t)).peekable();
+        match failed {
+            true => LevelState::Failed,
+            false if planned.peek().is_some() && planned.all(|(name, _, _)| ran(name)) => LevelState::Passed,
+            false => LevelState::NotRun,
+        }
+    }
+
     /// The highest level of a track all of whose groups, and those of the levels below, ran and passed.
     pub fn standing(&self, track: Track) -> Standing {
-        let mut held = None;
-        for level in Level::ALL {
-            let mut planned = self.planned.iter().filter(|(_, l, t)| (*l, *t) == (level, track)).peekable();
-            let passed = |name: &String| {
-                self.groups
-                    .binary_search_by(|group| group.name.cmp(name))
-                    .is_ok_and(|at| self.groups[at].failed == 0)
-            };
-            if planned.peek().is_none() || !planned.all(|(name, _, _)| passed(name)) {
-                break;
-            }
-            held = Some(level);
-        }
-        Standing { track, level: held }
+        let passed = |level: &Level| self.level_state(*level, track) == LevelState::Passed;
+        Standing { track, level: Level::ALL.into_iter().take_while(passed).last() }
     }
 
     /// Dispatches made.
@@ -103,10 +116,16 @@ impl Report {
 
     /// Over the content of every group that is the same in all runs of this size.
     pub fn suite_digest(&self) -> Digest {
-        let mut hasher = blake3::Hasher::new_derive_key("vyre conformance suite v1");
-        for group in self.groups.iter().filter(|group| !group.seeded) {
-            hasher.update(group.name.as_bytes()).update(&[0]).update(&group.content.0);
-        }
-        Digest(*hasher.finalize().as_bytes())
+        let fixed = self.groups.iter().filter(|group| !group.seeded);
+        suite_digest(fixed.map(|group| (group.name.as_str(), group.content.0)))
     }
+}
+
+/// Over groups' names and contents.
+pub(crate) fn suite_digest<'g>(groups: impl Iterator<Item = (&'g str, [u8; 32])>) -> Digest {
+    let mut hasher = blake3::Hasher::new_derive_key("vyre conformance suite v1");
+    for (name, content) in groups {
+        hasher.update(name.as_bytes()).update(&[0]).update(&content);
+    }
+    Digest(*hasher.finalize().as_bytes())
 }

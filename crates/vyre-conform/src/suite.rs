@@ -2,13 +2,16 @@
 
 use crate::batch::{Batch, Group, Level, Plan, Track, Work};
 use crate::cases;
-use crate::contract::{Profile, VyreBackend};
+use crate::certificate::Certificate;
+use crate::contract::VyreBackend;
 use crate::diagnose;
 use crate::failure::{Cause, ParityFailure};
 use crate::judge::{self, Prepared};
 use crate::report::{GroupReport, Report};
 use crate::target::{DriverTarget, Target, VendorTarget};
+use crate::time::utc;
 use rayon::prelude::*;
+use std::collections::HashSet;
 use std::time::{Instant, SystemTime};
 use vyre_driver::{CancelToken, VyreBackend as DriverBackend};
 use vyre_foundation::ir::Digest;
@@ -24,6 +27,9 @@ pub enum Size {
 }
 
 impl Size {
+    /// Both.
+    pub const ALL: [Size; 2] = [Size::Quick, Size::Full];
+
     /// The name in reports.
     pub const fn name(self) -> &'static str {
         match self {
@@ -186,15 +192,34 @@ impl<'a> ConformanceSuite<'a> {
         self.run_target(&DriverTarget::new(backend))
     }
 
+    /// Runs a vendor's backend, and certifies it if nothing fails.
+    ///
+    /// ```no_run
+    /// # fn backend() -> impl vyre_conform::VyreBackend { vyre_conform::ReferenceBackend::default() }
+    /// use vyre_conform::{ConformanceSuite, SecretKey};
+    ///
+    /// # fn certify() -> Result<(), Box<dyn std::error::Error>> {
+    /// let key = SecretKey::from_pem(&std::fs::read_to_string("key.pem")?)?;
+    /// match ConformanceSuite::new().certify(&backend()) {
+    ///     Ok(certificate) => std::fs::write("backend.json", certificate.sign(&key).to_json())?,
+    ///     Err(failures) => failures.iter().for_each(|failure| eprintln!("{failure}")),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn certify(&self, backend: &dyn VyreBackend) -> Result<Certificate, Vec<ParityFailure>> {
+        self.report(backend).certificate()
+    }
+
+    /// Runs a driver, and certifies it if nothing fails.
+    pub fn certify_driver(&self, backend: &dyn DriverBackend) -> Result<Certificate, Vec<ParityFailure>> {
+        self.run_driver(backend).certificate()
+    }
+
     pub(crate) fn run_target(&self, target: &dyn Target) -> Report {
-        let (start, started) = (Instant::now(), SystemTime::now());
+        let (start, started) = (Instant::now(), utc(SystemTime::now()));
         let nonce = self.nonce.unwrap_or_else(draw_nonce);
-        let plan = Plan {
-            size: self.size,
-            profile: target.profile(),
-            driver: target.driver().is_some(),
-            seed: run_seed(&nonce, target.name(), target.profile()),
-        };
+        let plan = Plan::new(target.name(), target.profile(), target.driver().is_some(), self.size, &nonce);
         let all = (self.catalogue)(plan.driver);
         let planned = all.iter().map(|group| (group.name.clone(), group.level, group.track)).collect();
         let (groups, recorded) = self.choose(all, &plan);
@@ -235,18 +260,22 @@ impl<'a> ConformanceSuite<'a> {
 
     /// The groups to run, shuffled, and those already recorded.
     fn choose(&self, all: Vec<Group>, plan: &Plan<'_>) -> (Vec<Group>, Vec<GroupReport>) {
-        let wanted = |group: &Group| {
-            let shard = self.shard.is_none_or(|(index, count)| shard_of(&group.name, count) == index);
+        let wanted = |name: &str, level: Level, track: Track| {
+            let shard = self.shard.is_none_or(|(index, count)| shard_of(name, count) == index);
             let named = self.filter.as_ref().is_none_or(|filter| {
-                group.name.starts_with(filter.as_str()) || filter.starts_with(&format!("{}:", group.name))
+                name.starts_with(filter.as_str()) || filter.starts_with(&format!("{name}:"))
             });
-            group.level <= self.level && self.track.is_none_or(|track| track == group.track) && shard && named
+            level <= self.level && self.track.is_none_or(|only| only == track) && shard && named
         };
-        let recorded: Vec<GroupReport> =
-            self.recorded.iter().filter(|group| group.failed == 0).cloned().collect();
+        let passed =
+            |group: &&GroupReport| group.failed == 0 && wanted(&group.name, group.level, group.track);
+        let recorded: Vec<GroupReport> = self.recorded.iter().filter(passed).cloned().collect();
+        let done: HashSet<&str> = recorded.iter().map(|group| group.name.as_str()).collect();
         let mut groups: Vec<Group> = all
             .into_iter()
-            .filter(|group| wanted(group) && !recorded.iter().any(|done| done.name == group.name))
+            .filter(|group| {
+                wanted(&group.name, group.level, group.track) && !done.contains(group.name.as_str())
+            })
             .collect();
         let mut random = Seeded::new(plan.seed("order"));
         for at in (1..groups.len()).rev() {
@@ -262,7 +291,7 @@ fn shard_of(name: &str, count: u32) -> u32 {
     u32::from_le_bytes(*hash.as_bytes().first_chunk().expect("a hash has 32 bytes")) % count
 }
 
-fn draw_nonce() -> [u8; 32] {
+pub(crate) fn draw_nonce() -> [u8; 32] {
     let mut nonce = [0; 32];
     getrandom::fill(&mut nonce).expect("the system has random numbers");
     nonce
@@ -271,16 +300,6 @@ fn draw_nonce() -> [u8; 32] {
 /// The name of a case's batch: what stands before the `#` and its number.
 pub(crate) fn batch_name(case: &str) -> &str {
     case.split_once('#').map_or(case, |(batch, _)| batch)
-}
-
-/// The seed of a run: from the nonce and what the backend called itself before.
-pub(crate) fn run_seed(nonce: &[u8; 32], name: &str, profile: &Profile) -> [u8; 32] {
-    let mut hasher = blake3::Hasher::new_derive_key("vyre conformance run v1");
-    hasher.update(nonce);
-    for text in [name, &profile.version, &profile.device, &profile.driver] {
-        hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
-    }
-    *hasher.finalize().as_bytes()
 }
 
 /// A run in progress.
@@ -439,7 +458,7 @@ pub(crate) fn batches(group: &Group, plan: &Plan<'_>) -> Vec<Batch> {
 }
 
 /// Over the batches' content digests and names.
-pub(crate) fn content_digest<'b>(batches: impl Iterator<Item = &'b Batch>) -> Digest {
+pub(crate) fn content_digest<'b>(batches: impl IntoIterator<Item = &'b Batch>) -> Digest {
     let mut hasher = blake3::Hasher::new_derive_key("vyre conformance group v1");
     for batch in batches {
         hasher.update(batch.name.as_bytes()).update(&[0]).update(&batch.digest().0);

@@ -71,8 +71,8 @@ impl<'a> DriverTarget<'a> {
         let narrow = |limit: u64| u32::try_from(published(limit)).unwrap_or(u32::MAX);
         let profile = Profile {
             version: backend.version().into(),
-            device: backend.id().into(),
-            driver: backend.version().into(),
+            device: backend.device_name().into(),
+            driver: backend.driver_name().into(),
             invocations_max: backend.max_compute_invocations_per_workgroup(),
             workgroup_bytes_max: narrow(u64::from(device.max_shared_memory_bytes)),
             buffer_bytes_max: published(backend.max_storage_buffer_bytes()),

@@ -28,6 +28,14 @@ impl VyreBackend for ReferenceBackend {
         env!("CARGO_PKG_VERSION")
     }
 
+    fn device_name(&self) -> &str {
+        "the host's processor, interpreting"
+    }
+
+    fn driver_name(&self) -> &str {
+        "none"
+    }
+
     fn dispatch(
         &self,
         program: &Program,

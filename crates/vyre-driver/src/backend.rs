@@ -51,6 +51,18 @@ pub trait VyreBackend: private::Sealed + Send + Sync {
         "unspecified"
     }
 
+    /// The device it runs on, as people call it; certificates name it.
+    #[must_use]
+    fn device_name(&self) -> &str {
+        "unspecified"
+    }
+
+    /// The device's driver and its version; certificates name it.
+    #[must_use]
+    fn driver_name(&self) -> &str {
+        "unspecified"
+    }
+
     /// The ops it executes.
     #[must_use]
     fn supported_ops(&self) -> &HashSet<OpId> {

@@ -373,6 +373,7 @@ fn what_it_publishes_is_what_callers_see_and_what_admission_holds_them_to() {
     let backend = FullBackend::new();
     let seen: &dyn VyreBackend = &backend;
     assert_eq!((seen.id(), seen.version()), ("full", "7"));
+    assert_eq!((seen.device_name(), seen.driver_name()), ("full device", "full driver 1"));
     assert!(std::ptr::eq(seen.supported_ops(), ops()) && !seen.supported_ops().contains(&missing_op()));
     let claims = [
         seen.supports_subgroup_ops(),

@@ -262,6 +262,7 @@ fn device_buffers_decline_under_one_name() {
 fn capabilities_claim_nothing() {
     let mock = MockBackend::default();
     assert_eq!(mock.version(), "unspecified");
+    assert_eq!((mock.device_name(), mock.driver_name()), ("unspecified", "unspecified"));
     assert_eq!(mock.supported_ops(), default_supported_ops());
     assert!(OpId::all().all(|op| mock.supported_ops().contains(&op)));
     let claims = [

@@ -22,6 +22,8 @@ type Slots<'a> = &'a mut [&'a mut Vec<u8>];
 fn methods<B: VyreBackend>() {
     let _: fn(&B) -> &'static str = B::id;
     let _: fn(&B) -> &'static str = B::version;
+    let _: fn(&B) -> &str = B::device_name;
+    let _: fn(&B) -> &str = B::driver_name;
     let _: fn(&B) -> &HashSet<OpId> = B::supported_ops;
 
     let _: fn(&B, &Program, &[Vec<u8>], &DispatchConfig) -> Outputs = B::dispatch;

@@ -1,7 +1,8 @@
 //! vyre: one kernel, the same bytes on every device.
 //!
 //! This crate is the front door. [`host`] runs a kernel from Rust in five lines, [`ir`] has the program form and the
-//! builder, [`spec`] the inputs that command lines and test files write, [`filetest`] the tests that `.vyre` files are.
+//! builder, [`spec`] the inputs that command lines and test files write, [`filetest`] the tests that `.vyre` files are,
+//! [`conform`] the suite that any backend can be measured by.
 //!
 //! ```
 //! use vyre::host::Kernel;
@@ -17,10 +18,12 @@ pub mod host;
 pub mod show;
 pub mod spec;
 
+pub use vyre_conform as conform;
 pub use vyre_driver as driver;
 pub use vyre_driver::{BackendError, DispatchConfig, VyreBackend};
 pub use vyre_foundation::ir::Program;
 pub use vyre_foundation::{diagnostic, ir, launch, limits, opt, text, validate, wire};
+pub use vyre_lower as lower;
 pub use vyre_reference as reference;
 
 // Linking a driver registers its backend.

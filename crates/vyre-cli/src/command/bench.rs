@@ -4,7 +4,6 @@ use crate::args::Bench;
 use crate::command::run::time;
 use crate::progress::Status;
 use crate::report::{BAD, BOLD, DIM, FINDINGS, Failure, OK, Report, paint};
-use crate::table::{Align, columns};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use vyre::driver::registry;
 use vyre_bench::{
     BENCHMARKS, Benchmark, Bound, Figures, Group, Limits, Options, Outcome, Row, Spread, size_text,
 };
+use vyre_conform::command::table::{Align, columns};
 
 pub(crate) fn run(args: &Bench, report: &Report) -> Result<u8, Failure> {
     if args.list {

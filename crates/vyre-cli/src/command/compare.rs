@@ -6,11 +6,11 @@ use crate::load;
 use crate::plan::Plan;
 use crate::progress::Progress;
 use crate::report::{BAD, BOLD, FINDINGS, Failure, GOOD, OK, Report, paint};
-use crate::table::{Align, columns};
 use serde_json::{Value, json};
 use vyre::driver::registry;
 use vyre::host::{Error, Kernel, Output};
 use vyre::ir::Buffer;
+use vyre_conform::command::table::{Align, columns};
 
 /// How one backend did.
 struct Row {

@@ -1,10 +1,10 @@
 //! `vyre devices`: the backends of this machine, what they can do, and why one is not there.
 
 use crate::report::{BOLD, Failure, OK, Report, paint};
-use crate::table::{Align, columns, grouped};
 use serde_json::{Value, json};
 use vyre::VyreBackend;
 use vyre::driver::registry::{self, BackendRegistration};
+use vyre_conform::command::table::{Align, columns, grouped};
 
 /// What the rows `native` and `not native` say.
 const NATIVE: &str = "Native is what the device does itself. The rest is done in other ways with the same bytes, or refused before the run.";
@@ -48,6 +48,8 @@ fn as_json(registration: &BackendRegistration) -> Value {
             let named = capabilities(&*backend).into_iter();
             value["available"] = json!(true);
             value["version"] = json!(backend.version());
+            value["device"] = json!(backend.device_name());
+            value["driver"] = json!(backend.driver_name());
             value["healthy"] = json!(!backend.device_lost());
             value["capabilities"] = named
                 .map(|(name, has)| (name.replace(' ', "_"), json!(has)))
@@ -76,6 +78,7 @@ fn as_text(registration: &BackendRegistration) -> String {
         Ok(backend) => {
             let state = if backend.device_lost() { "lost its device" } else { "ready" };
             rows.push(("state", format!("{state}, version {}", backend.version())));
+            rows.push(("device", format!("{}, driver {}", backend.device_name(), backend.driver_name())));
             let (native, other): (Vec<_>, Vec<_>) =
                 capabilities(&*backend).into_iter().partition(|(_, has)| *has);
             let names = |list: Vec<(&str, bool)>| match list.is_empty() {

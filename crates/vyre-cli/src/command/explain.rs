@@ -2,10 +2,10 @@
 
 use crate::args::Explain;
 use crate::report::{BAD, BOLD, Failure, GOOD, OK, Report, paint};
-use crate::table::{Align, columns};
 use serde_json::{Value, json};
 use vyre::diagnostic::Rule;
 use vyre::rules;
+use vyre_conform::command::table::{Align, columns};
 
 pub(crate) fn run(args: &Explain, report: &Report) -> Result<u8, Failure> {
     let Some(asked) = &args.code else {

@@ -17,6 +17,7 @@ mod test;
 
 use crate::args::Command;
 use crate::report::{Failure, Report};
+use vyre_conform::command as conform;
 
 pub(crate) fn run(command: Command, report: &Report) -> Result<u8, Failure> {
     match command {
@@ -33,6 +34,17 @@ pub(crate) fn run(command: Command, report: &Report) -> Result<u8, Failure> {
         Command::Convert(args) => convert::run(&args, report),
         Command::Explain(args) => explain::run(&args, report),
         Command::Ops(args) => ops::run(&args, report),
+        Command::Conform(command) => conform(&command, report),
         Command::Completions(args) => completions::run(&args, report),
     }
+}
+
+/// The suite's own commands, which a vendor's binary has too.
+fn conform(command: &conform::Command, report: &Report) -> Result<u8, Failure> {
+    let host =
+        conform::Host { program: "vyre", backends: conform::Backends::Registered, quiet: report.is_json() };
+    let answer = conform::run(command, &host)?;
+    report.text(&answer.text);
+    report.json(|| answer.json);
+    Ok(answer.exit)
 }

@@ -2,9 +2,9 @@
 
 use crate::args::Ops;
 use crate::report::{BOLD, Failure, OK, Report, paint};
-use crate::table::{Align, columns};
 use serde_json::{Value, json};
 use vyre::ir::{ArgType, Effect, OpId, OpInfo, ResultType, TypeSet};
+use vyre_conform::command::table::{Align, columns};
 
 pub(crate) fn run(args: &Ops, report: &Report) -> Result<u8, Failure> {
     let Some(name) = &args.name else {

@@ -6,7 +6,6 @@ use crate::plan::{Plan, pair};
 use crate::progress::Progress;
 use crate::report::{BAD, BOLD, FINDINGS, Failure, GOOD, OK, RUN, Report, highlight, paint};
 use crate::spans;
-use crate::table::{Align, columns, grouped};
 use serde_json::{Value, json};
 use std::cell::{Cell, RefCell};
 use std::io::{BufWriter, Write};
@@ -18,6 +17,7 @@ use vyre::reference::{Finding, FindingKind, Party, Trace, TraceEvent};
 use vyre::show::{Source, observation, trap};
 use vyre::spec::Expect;
 use vyre::text;
+use vyre_conform::command::table::{Align, columns, grouped};
 
 /// How many of an output's first values JSON has, where nothing else is asked for.
 const VALUES_JSON_MAX: usize = 16;

@@ -148,6 +148,12 @@ impl VyreBackend for FullBackend {
     fn version(&self) -> &'static str {
         "7"
     }
+    fn device_name(&self) -> &str {
+        "full device"
+    }
+    fn driver_name(&self) -> &str {
+        "full driver 1"
+    }
     fn supported_ops(&self) -> &HashSet<OpId> {
         ops()
     }

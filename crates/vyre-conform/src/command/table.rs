@@ -1,14 +1,16 @@
 //! Columns of text, aligned.
 
 /// Where a column's cells stand.
-#[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Align {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Align {
+    /// Words.
     Left,
+    /// Numbers.
     Right,
 }
 
 /// Rows in aligned columns, two spaces apart; nothing behind the last cell of a row.
-pub(crate) fn columns(align: &[Align], rows: &[Vec<String>]) -> String {
+pub fn columns(align: &[Align], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
     };
@@ -31,7 +33,7 @@ pub(crate) fn columns(align: &[Align], rows: &[Vec<String>]) -> String {
 }
 
 /// A number in groups of three digits.
-pub(crate) fn grouped(number: u64) -> String {
+pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (at, digit) in digits.chars().enumerate() {

@@ -1,0 +1,147 @@
+//! Certificates: what a run without failures showed, in a file that strangers can check.
+//!
+//! `statement` is what is said, `envelope` the file around it, `key` who says it, `verify` whether it is so. A
+//! [`Certificate`] in memory is always consistent with itself and, if signed, rightly signed: reading refuses all else.
+//!
+//! Not here: proof that a device did it. A key's holder vouches for that; `docs/conformance.md` says what follows.
+
+mod envelope;
+mod key;
+mod statement;
+#[cfg(test)]
+mod tests;
+mod verify;
+
+use crate::batch::{Level, Track};
+use crate::failure::{Cause, ParityFailure};
+use crate::report::Report;
+#[cfg(feature = "cli")]
+pub(crate) use envelope::FILE_BYTES_MAX;
+pub use key::{PublicKey, SecretKey};
+pub(crate) use statement::Predicate;
+#[cfg(feature = "cli")]
+pub(crate) use statement::{Entry, Hex, Identity, Tool, parse_hex};
+use statement::{Statement, VERSION};
+pub use verify::{Sample, Trust, Verified};
+
+/// A run without failures, as stated and perhaps signed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certificate {
+    statement: Statement,
+    signature: Option<[u8; 64]>,
+}
+
+/// Why a certificate is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}\n  Fix: {fix}")]
+pub struct CertificateError {
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub fix: String,
+}
+
+impl CertificateError {
+    fn form(message: String) -> CertificateError {
+        let fix = "get the file again, byte for byte as `certify` wrote it".into();
+        CertificateError { message: format!("no certificate: {message}"), fix }
+    }
+
+    fn signature(why: &str) -> CertificateError {
+        let fix = "do not rely on it: the file was changed, or was never signed as it says".into();
+        CertificateError { message: format!("wrong signature: {why}"), fix }
+    }
+
+    fn inconsistent(why: &str) -> CertificateError {
+        let fix = "do not rely on it; ask its maker for one that `certify` of this version made".into();
+        CertificateError { message: format!("it contradicts itself or this suite: {why}"), fix }
+    }
+
+    fn differs(group: &str, what: &str) -> CertificateError {
+        CertificateError::inconsistent(&format!("group `{group}` has {what}"))
+    }
+
+    fn other_suite(version: &str) -> CertificateError {
+        CertificateError {
+            message: format!(
+                "the suite of version {} made it, and this is version {VERSION}",
+                shown(version)
+            ),
+            fix: format!("verify it with version {}, or run `certify` again with this one", shown(version)),
+        }
+    }
+}
+
+/// A stranger's text as it may be shown on a terminal: one line, not long, nothing that moves the cursor.
+pub(crate) fn shown(text: &str) -> String {
+    let short: String = text.chars().take(100).collect();
+    short.escape_debug().to_string().replace("\\'", "'").replace("\\\"", "\"")
+}
+
+impl Certificate {
+    /// Signs it with a key, in place of any signature it has.
+    pub fn sign(mut self, key: &SecretKey) -> Certificate {
+        self.statement.predicate.signer = Some(key.public().hex());
+        self.signature = Some(envelope::sign(&self.statement, key));
+        self
+    }
+
+    /// Its file: one line of JSON, the same bytes each time.
+    pub fn to_json(&self) -> String {
+        envelope::write(&self.statement, self.signature.as_ref())
+    }
+
+    /// Reads a file that [`to_json`](Certificate::to_json) gave. Any other form of it, a wrong signature and whatever
+    /// contradicts itself are refused.
+    pub fn from_json(file: &[u8]) -> Result<Certificate, CertificateError> {
+        let (statement, signature) = envelope::read(file)?;
+        Ok(Certificate { statement, signature })
+    }
+
+    /// The highest level that it claims on a track.
+    pub fn level(&self, track: Track) -> Option<Level> {
+        self.predicate().levels.of(track)
+    }
+
+    /// The key that it is signed with.
+    pub fn signer(&self) -> Option<PublicKey> {
+        self.predicate().signer.and_then(PublicKey::from_hex)
+    }
+
+    /// Whether this version of the suite made it: another has other cases.
+    pub(crate) fn check_version(&self) -> Result<(), CertificateError> {
+        match &self.predicate().tool.version {
+            version if version == VERSION => Ok(()),
+            version => Err(CertificateError::other_suite(version)),
+        }
+    }
+
+    pub(crate) fn predicate(&self) -> &Predicate {
+        &self.statement.predicate
+    }
+}
+
+impl Report {
+    /// The certificate of a run in which all that was asked for ran and passed; otherwise what failed.
+    pub fn certificate(&self) -> Result<Certificate, Vec<ParityFailure>> {
+        if !self.failures.is_empty() {
+            return Err(self.failures.clone());
+        }
+        let asked = |track: &Track| self.track.is_none_or(|only| only == *track);
+        let missing = Track::ALL
+            .into_iter()
+            .filter(asked)
+            .find(|track| !self.complete || self.standing(*track).level != Some(self.level));
+        match missing {
+            None => Ok(Certificate { statement: Statement::new(self), signature: None }),
+            Some(track) => {
+                let ran = self.groups.len();
+                let message =
+                    format!("the run is not complete: {ran} groups ran, and level {} needs more", self.level);
+                let place = (self.level, track);
+                let again = String::new();
+                Err(vec![ParityFailure::without_program("run", place, Cause::Incomplete, message, again)])
+            }
+        }
+    }
+}

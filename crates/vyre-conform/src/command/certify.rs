@@ -1,0 +1,386 @@
+//! `certify`: runs the suite, shows what came of it, and writes certificate and reports.
+
+use super::args::Certify;
+use super::progress::Progress;
+use super::table::{Align, columns, grouped};
+use super::{Answer, BAD, BOLD, DIM, Failure, GOOD, Host, exit, paint, plural, write_file};
+use crate::batch::{Level, Track};
+use crate::cases;
+use crate::certificate::{Identity, SecretKey, shown};
+use crate::failure::ParityFailure;
+use crate::journal::{self, Header, Journal, JournalError, Recorded};
+use crate::report::{LevelState, Report};
+use crate::suite::{ConformanceSuite, Size, draw_nonce};
+use serde_json::{Value, json};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use vyre_driver::CancelToken;
+use vyre_foundation::ir::Digest;
+
+/// Failures that are told in full; the others are listed.
+const TOLD_MAX: usize = 3;
+/// Bytes of a failure's buffers that JSON has.
+const JSON_BYTES_MAX: usize = 4096;
+
+pub(super) fn run(args: &Certify, host: &Host<'_>) -> Result<Answer, Failure> {
+    // What would spoil the end of a long run is found at its start.
+    let key = args.sign.as_deref().map(secret_key).transpose()?;
+    for path in [&args.output, &args.html, &args.junit].into_iter().flatten() {
+        check_folder(path)?;
+    }
+    let (report, cancelled) = match args.merge.is_empty() {
+        true => execute(args, host)?,
+        false => (merged(args)?, false),
+    };
+    if let Some(path) = &args.html {
+        write_file(path, &report.to_html())?;
+    }
+    if let Some(path) = &args.junit {
+        write_file(path, &report.to_junit())?;
+    }
+    let mut written = None;
+    if let Some(path) = args.output.as_deref().filter(|_| report.failures.is_empty() && !cancelled) {
+        let certificate = report.certificate().map_err(|failures| missing(&failures))?;
+        let certificate = match &key {
+            Some(key) => certificate.sign(key),
+            None => certificate,
+        };
+        write_file(path, &certificate.to_json())?;
+        written = Some(path);
+    }
+    let exit = match (cancelled, report.failures.is_empty()) {
+        (true, _) => exit::INTERRUPTED,
+        (false, true) => exit::OK,
+        (false, false) => exit::FINDINGS,
+    };
+    let verdict = verdict(args, &report, cancelled, written);
+    Ok(Answer { exit, text: as_text(&report) + &verdict, json: as_json(&report, cancelled, written) })
+}
+
+fn missing(failures: &[ParityFailure]) -> Failure {
+    let message = failures.first().map(|failure| failure.message.clone()).unwrap_or_default();
+    Failure::new(exit::FINDINGS, message, "run or merge every shard of the level, then write the certificate")
+}
+
+fn secret_key(path: &Path) -> Result<SecretKey, Failure> {
+    let text = super::read_text(path)?;
+    SecretKey::from_pem(&text)
+        .map_err(|error| Failure::with_fix(exit::USAGE, &format!("{}: {error}", path.display())))
+}
+
+fn check_folder(path: &Path) -> Result<(), Failure> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match folder {
+        Some(folder) if !folder.is_dir() => Err(Failure::new(
+            exit::IO,
+            format!("cannot write {}: there is no folder {}", path.display(), folder.display()),
+            "make the folder, or name another",
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn journal_failure(path: &Path, error: JournalError) -> Failure {
+    match error {
+        JournalError::Io(error) => Failure::io("use", path, &error, "name a file you may read and write"),
+        JournalError::Wrong(message, fix) => Failure::usage(format!("{}: {message}", path.display()), fix),
+    }
+}
+
+/// The report of what several journals hold.
+fn merged(args: &Certify) -> Result<Report, Failure> {
+    let read = |path: &std::path::PathBuf| journal::read(path).map_err(|error| journal_failure(path, error));
+    let journals = args.merge.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    journal::merge(journals, args.level, args.track, cases::groups).map_err(|error| match error {
+        JournalError::Io(error) => Failure::new(exit::IO, error.to_string(), "check the journals"),
+        JournalError::Wrong(message, fix) => Failure::usage(message, fix),
+    })
+}
+
+/// Runs the suite; also whether it was interrupted.
+fn execute(args: &Certify, host: &Host<'_>) -> Result<(Report, bool), Failure> {
+    let opened = host.open(args.backend.as_deref())?;
+    let target = opened.target();
+    let size = if args.quick { Size::Quick } else { Size::Full };
+    let identity = Identity::new(target.name(), target.driver().is_some(), target.profile());
+    let (nonce, journal, recorded) = start(args, &identity, size)?;
+    let cancel = interruptible();
+    let progress = Progress::start(host.quiet);
+    let (journal, unwritten) = (RefCell::new(journal), RefCell::new(None));
+    let mut suite = match size {
+        Size::Quick => ConformanceSuite::quick(),
+        Size::Full => ConformanceSuite::new(),
+    };
+    suite = suite.up_to(args.level).nonce(nonce).program(host.program).cancelled_by(cancel.clone());
+    if let Some(track) = args.track {
+        suite = suite.only(track);
+    }
+    if let Some(case) = &args.case {
+        suite = suite.matching(case);
+    }
+    if let Some((index, count)) = args.shard {
+        suite = suite.shard(index, count);
+    }
+    if args.stop_at_first {
+        suite = suite.stop_at_first_failure();
+    }
+    if let Some(recorded) = &recorded {
+        suite = suite.recorded(recorded.groups.clone());
+    }
+    let suite = suite.watch(|standing| {
+        progress.show(standing);
+        let mut journal = journal.borrow_mut();
+        let passed = journal.as_mut().filter(|_| standing.last.failed == 0);
+        if let Some(Err(error)) = passed.map(|journal| journal.add(standing.last)) {
+            *unwritten.borrow_mut() = Some(error);
+            cancel.cancel();
+        }
+    });
+    let mut report = suite.run_target(&*target);
+    drop(suite);
+    drop(progress);
+    if let (Some(path), Some(error)) = (&args.journal, unwritten.take()) {
+        return Err(journal_failure(path, JournalError::Io(error)));
+    }
+    if let Some(Recorded { started, worked, .. }) = recorded {
+        report.started = started;
+        report.elapsed += worked;
+    }
+    if report.groups.is_empty() && !cancel.is_cancelled() {
+        return Err(nothing(args));
+    }
+    Ok((report, cancel.is_cancelled()))
+}
+
+fn nothing(args: &Certify) -> Failure {
+    match &args.case {
+        Some(case) => Failure::usage(
+            format!("no case of this suite has a name that starts with `{}`", case.escape_debug()),
+            "take a name from a report, or the start of one: `op/f32`",
+        ),
+        None => {
+            Failure::usage("nothing was run", "ask for a level and track that has groups, or fewer shards")
+        }
+    }
+}
+
+type Started = ([u8; 32], Option<Journal>, Option<Recorded>);
+
+/// The nonce of the run, and its journal with what is in it.
+fn start(args: &Certify, identity: &Identity, size: Size) -> Result<Started, Failure> {
+    let Some(path) = &args.journal else { return Ok((args.nonce.unwrap_or_else(draw_nonce), None, None)) };
+    let wrong = |error| journal_failure(path, error);
+    // A run that goes on has the nonce it began with.
+    let begun = std::fs::metadata(path).is_ok_and(|file| file.len() > 0);
+    let nonce = match args.nonce {
+        Some(nonce) => nonce,
+        None if begun => journal::read(path).map_err(wrong)?.header.nonce.0,
+        None => draw_nonce(),
+    };
+    let header = Header::new(identity.clone(), size, nonce);
+    let (journal, recorded) = Journal::open(path, &header).map_err(wrong)?;
+    Ok((nonce, Some(journal), recorded))
+}
+
+/// A token that the first interruption cancels; the second ends the process.
+fn interruptible() -> CancelToken {
+    let cancel = CancelToken::new();
+    let (token, again) = (cancel.clone(), AtomicBool::new(false));
+    // Where there is a handler already, or signals are not known, the run cannot be interrupted cleanly; it still runs.
+    let _ = ctrlc::set_handler(move || {
+        if again.swap(true, Ordering::AcqRel) {
+            std::process::exit(i32::from(exit::INTERRUPTED));
+        }
+        token.cancel();
+        let _ = writeln!(anstream::stderr(), "\n  ending after this dispatch; press again to end at once");
+    });
+    cancel
+}
+
+/// What was run and how it went, for people.
+fn as_text(report: &Report) -> String {
+    let face = if report.driver { "driver" } else { "vendor's backend" };
+    let profile = &report.profile;
+    let rows = [
+        (
+            "backend",
+            format!("{} {}, as a {face}", paint(BOLD, &shown(&report.backend)), shown(&profile.version)),
+        ),
+        ("device", shown(&profile.device)),
+        ("driver", shown(&profile.driver)),
+        ("suite", format!("{}, nonce {}", report.size.name(), Digest(report.nonce))),
+    ];
+    let rows: Vec<Vec<String>> =
+        rows.into_iter().map(|(key, value)| vec![format!("  {key}"), value]).collect();
+    let mut text = columns(&[Align::Left; 2], &rows) + "\n" + &family_table(report);
+    text.push_str(&format!(
+        "\n  {} in {} and {}, {} failed; {:.1} s\n",
+        plural(report.cases() as usize, "case"),
+        plural(report.dispatches() as usize, "dispatch").replace("dispatchs", "dispatches"),
+        plural(report.groups.len(), "group"),
+        grouped(report.groups.iter().map(|group| group.failed).sum()),
+        report.elapsed.as_secs_f64()
+    ));
+    if report.groups.iter().any(|group| group.name.starts_with("random/")) {
+        let lines: Vec<&str> = report.coverage.lines().take_while(|line| !line.starts_with("  ")).collect();
+        text.push_str(&format!(
+            "  random: {}\n",
+            lines.join("; ").split_whitespace().collect::<Vec<_>>().join(" ")
+        ));
+    }
+    text.push('\n');
+    if report.complete {
+        text.push_str(&badges(report));
+    }
+    text.push_str(&failures(report));
+    text.push('\n');
+    text
+}
+
+/// The groups of each family (`op/f32`, `kernel`), summed up.
+fn family_table(report: &Report) -> String {
+    let mut families: BTreeMap<&str, [u64; 4]> = BTreeMap::new();
+    for group in &report.groups {
+        let family = group.name.rsplit_once('/').map_or(group.name.as_str(), |(family, _)| family);
+        let sums = families.entry(family).or_default();
+        for (sum, add) in sums.iter_mut().zip([1, group.cases, group.dispatches, group.failed]) {
+            *sum += add;
+        }
+    }
+    let mut rows = vec![["  group", "groups", "cases", "dispatches", "failed"].map(String::from).to_vec()];
+    for (family, [groups, cases, dispatches, failed]) in families {
+        let failed = if failed == 0 { "0".into() } else { paint(BAD, &grouped(failed)) };
+        let sums = [groups, cases, dispatches].map(grouped);
+        rows.push([vec![format!("  {family}")], sums.to_vec(), vec![failed]].concat());
+    }
+    let align = [Align::Left, Align::Right, Align::Right, Align::Right, Align::Left];
+    let table = columns(&align, &rows);
+    let (head, rest) = table.split_once('\n').unwrap_or((&table, ""));
+    format!("{}\n{rest}", paint(BOLD, head))
+}
+
+/// One line for each track: its levels, each passed, failed or not run.
+fn badges(report: &Report) -> String {
+    let badge = |level: Level, track: Track| match report.level_state(level, track) {
+        LevelState::Passed => paint(GOOD, &format!("[{level} ok]")),
+        LevelState::Failed => paint(BAD, &format!("[{level} FAIL]")),
+        LevelState::NotRun => paint(DIM, &format!("[{level} --]")),
+    };
+    let line = |track: Track| {
+        let badges = Level::ALL.map(|level| badge(level, track)).join(" ");
+        format!("  {:<8} {badges}\n", track.name())
+    };
+    Track::ALL.map(line).concat()
+}
+
+/// The first failures in full, then the names of the others.
+fn failures(report: &Report) -> String {
+    let mut text = String::new();
+    for failure in report.failures.iter().take(TOLD_MAX) {
+        let told = failure.to_string();
+        let told = told
+            .replacen("FAIL", &paint(BAD, "FAIL"), 1)
+            .replace("  Fix:", &format!("  {}", paint(GOOD, "Fix:")));
+        text.push_str(&format!("\n{told}\n"));
+    }
+    let others: Vec<Vec<String>> = report
+        .failures
+        .iter()
+        .skip(TOLD_MAX)
+        .map(|failure| vec![format!("  {}", failure.case), failure.cause.to_string()])
+        .collect();
+    if !others.is_empty() {
+        text.push_str(&format!("\n  and {}:\n", plural(others.len(), "other failure")));
+        text.push_str(&columns(&[Align::Left; 2], &others));
+    }
+    text
+}
+
+/// The last line: what it all comes to.
+fn verdict(args: &Certify, report: &Report, cancelled: bool, written: Option<&Path>) -> String {
+    let ok = paint(GOOD, "ok");
+    if cancelled {
+        let next = match &args.journal {
+            Some(path) => format!("run the same command again to go on from {}", path.display()),
+            None => "with `--journal FILE` a run can go on where it was interrupted".into(),
+        };
+        return format!(
+            "  {} after {}; {next}\n",
+            paint(BAD, "interrupted"),
+            plural(report.groups.len(), "group")
+        );
+    }
+    if !report.failures.is_empty() {
+        return format!("  {} no certificate: every case of the level must pass\n", paint(BAD, "FAIL"));
+    }
+    if let Some((index, count)) = args.shard {
+        return format!(
+            "  {ok} part {} of {count} passed; `certify --merge FILE ...` joins the journals\n",
+            index + 1
+        );
+    }
+    match (written, report.complete) {
+        (Some(path), _) => format!("  {ok} certificate written to {}\n", path.display()),
+        (None, true) => format!("  {ok} nothing failed; `-o FILE` writes a certificate\n"),
+        (None, false) => format!("  {ok} nothing failed\n"),
+    }
+}
+
+fn as_json(report: &Report, cancelled: bool, written: Option<&Path>) -> Value {
+    let groups: Vec<Value> = report
+        .groups
+        .iter()
+        .map(|group| {
+            json!({ "name": group.name, "level": group.level, "track": group.track, "cases": group.cases,
+                "dispatches": group.dispatches, "failed": group.failed })
+        })
+        .collect();
+    let held = |track| report.complete.then(|| report.standing(track).level).flatten();
+    json!({
+        "backend": Identity::new(&report.backend, report.driver, &report.profile),
+        "size": report.size,
+        "nonce": Digest(report.nonce).to_string(),
+        "suite_digest": report.suite_digest().to_string(),
+        "levels": { "integer": held(Track::Integer), "float": held(Track::Float) },
+        "cases": report.cases(),
+        "dispatches": report.dispatches(),
+        "complete": report.complete,
+        "interrupted": cancelled,
+        "started": report.started,
+        "wall_ns": u64::try_from(report.elapsed.as_nanos()).unwrap_or(u64::MAX),
+        "certificate": written.map(|path| path.display().to_string()),
+        "coverage": report.coverage,
+        "groups": groups,
+        "failures": report.failures.iter().map(failure_json).collect::<Vec<_>>(),
+    })
+}
+
+fn failure_json(failure: &ParityFailure) -> Value {
+    let bytes = |bytes: &[u8]| {
+        let hex: String = bytes.iter().take(JSON_BYTES_MAX).map(|byte| format!("{byte:02x}")).collect();
+        json!({ "bytes": bytes.len(), "hex": hex })
+    };
+    let inputs: serde_json::Map<String, Value> =
+        failure.inputs.iter().map(|(name, contents)| (name.clone(), bytes(contents))).collect();
+    json!({
+        "case": failure.case,
+        "level": failure.level,
+        "track": failure.track,
+        "cause": failure.cause.code(),
+        "message": failure.message,
+        "fix": failure.fix(),
+        "program": failure.program,
+        "grid": failure.grid,
+        "inputs": inputs,
+        "expected": bytes(&failure.expected),
+        "actual": bytes(&failure.actual),
+        "difference": failure.difference.as_ref().map(|found| json!({
+            "buffer": found.buffer, "element": found.element, "expected": found.expected,
+            "actual": found.actual, "count": found.count,
+        })),
+        "replay": failure.replay,
+    })
+}

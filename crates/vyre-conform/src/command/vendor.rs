@@ -1,0 +1,84 @@
+//! A vendor's ready-made `main`.
+
+use super::{Answer, BAD, Backends, Command, Failure, GOOD, Host, exit, paint, run};
+use crate::contract::VyreBackend;
+use clap::{CommandFactory, FromArgMatches, Parser};
+use serde_json::json;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Runs the conformance suite on this backend.
+#[derive(Parser)]
+#[command(version, disable_help_subcommand = true)]
+struct Args {
+    /// Print one JSON object instead of text
+    #[arg(long, global = true, display_order = 100)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// A whole command line for a vendor's backend: `certify`, `verify`, `replay` and `keygen`, as `vyre` has them.
+///
+/// ```no_run
+/// # struct VendorBackend;
+/// # impl vyre_conform::VyreBackend for VendorBackend {
+/// #     fn name(&self) -> &str { "vendor" }
+/// #     fn dispatch(&self, _: &str, _: &[u8], _: usize, _: vyre_conform::DispatchConfig) -> Result<Vec<u8>, String> { unreachable!() }
+/// # }
+/// # impl VendorBackend { fn open() -> Result<VendorBackend, String> { Ok(VendorBackend) } }
+/// fn main() -> std::process::ExitCode {
+///     vyre_conform::main(VendorBackend::open)
+/// }
+/// ```
+///
+/// `open` is called by the commands that run the backend. An error of it should have a `Fix:`.
+pub fn main<B: VyreBackend + 'static>(open: impl Fn() -> Result<B, String>) -> ExitCode {
+    let program = program_name();
+    let open = || open().map(|backend| Box::new(backend) as Box<dyn VyreBackend>);
+    let args = match parse(&program) {
+        Ok(args) => args,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::OK });
+        }
+    };
+    let host = Host { program: &program, backends: Backends::Vendor(&open), quiet: args.json };
+    let (exit, out, err) = match run(&args.command, &host) {
+        Ok(Answer { exit, json, .. }) if args.json => (exit, format!("{json:#}\n"), String::new()),
+        Ok(Answer { exit, text, .. }) => (exit, text, String::new()),
+        Err(Failure { exit, message, fix }) if args.json => {
+            let kind = ["ok", "findings", "usage", "run", "io"].get(usize::from(exit)).unwrap_or(&"run");
+            let json = json!({ "error": { "kind": kind, "message": message, "fix": fix } });
+            (exit, format!("{json:#}\n"), String::new())
+        }
+        Err(Failure { exit, message, fix }) => {
+            let text = format!("{} {message}\n  {} {fix}\n", paint(BAD, "error:"), paint(GOOD, "Fix:"));
+            (exit, String::new(), text)
+        }
+    };
+    let _ = anstream::stderr().lock().write_all(err.as_bytes());
+    match anstream::stdout().lock().write_all(out.as_bytes()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::from(exit::IO),
+        Ok(()) | Err(_) => ExitCode::from(exit),
+    }
+}
+
+/// What this binary was started as.
+fn program_name() -> String {
+    let path = std::env::args_os().next().unwrap_or_default();
+    let name = std::path::Path::new(&path).file_name().map(|name| name.to_string_lossy().into_owned());
+    name.unwrap_or_else(|| "conform".into())
+}
+
+/// Reads the command line. The help's examples are `vyre`'s; here they are this binary's.
+fn parse(program: &str) -> Result<Args, clap::Error> {
+    let command = Args::command().mut_subcommands(|command| {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let help = help.replace("  vyre ", &format!("  {program} "));
+        let own =
+            ["reference", "cpu"].iter().fold(help, |help, id| help.replace(&format!(" --backend {id}"), ""));
+        command.after_help(own)
+    });
+    Args::from_arg_matches(&command.try_get_matches()?)
+}

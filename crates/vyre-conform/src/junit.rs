@@ -1,0 +1,85 @@
+//! A run as JUnit's XML, which CI systems show: one test case for each group.
+
+use crate::report::{GroupReport, Report};
+use std::fmt::Write;
+
+/// Text inside XML. Characters that XML cannot have become a replacement mark.
+pub(crate) fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '\t' | '\n' => out.push(c),
+            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            c if c.is_control() => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+impl Report {
+    /// The run in JUnit's XML. A group that failed has the text of its first failure.
+    pub fn to_junit(&self) -> String {
+        let group_names = |name: &str| self.groups.iter().any(|group| group.name == name);
+        // What fails before any group does, such as a limit below the floor.
+        let outside: Vec<_> =
+            self.failures.iter().filter(|failure| !group_names(group_of(&failure.case))).collect();
+        let failed = self.groups.iter().filter(|group| group.failed > 0).count() + outside.len();
+        let mut xml = format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n<testsuite name=\"{}\" tests=\"{}\" failures=\"{failed}\" errors=\"0\" skipped=\"0\" timestamp=\"{}\" time=\"{:.3}\">\n",
+            escape(&format!("vyre conformance of {}", self.backend)),
+            self.groups.len() + outside.len(),
+            escape(self.started.trim_end_matches('Z')),
+            self.elapsed.as_secs_f64()
+        );
+        for failure in outside {
+            test_case(&mut xml, &failure.case, 0, Some((failure.cause.code(), failure.to_string())));
+        }
+        for group in &self.groups {
+            test_case(&mut xml, &group.name, group.cases, self.told(group));
+        }
+        xml.push_str("</testsuite>\n</testsuites>\n");
+        xml
+    }
+
+    /// The cause and text of a group's failure.
+    fn told(&self, group: &GroupReport) -> Option<(&'static str, String)> {
+        let first = self.failures.iter().find(|failure| group_of(&failure.case) == group.name);
+        match first {
+            Some(failure) => Some((failure.cause.code(), failure.to_string())),
+            None => (group.failed > 0).then(|| ("unknown", format!("{} batches failed", group.failed))),
+        }
+    }
+}
+
+/// The group of a case's name.
+pub(crate) fn group_of(case: &str) -> &str {
+    case.split_once(':').map_or(case, |(group, _)| group)
+}
+
+fn test_case(xml: &mut String, name: &str, cases: u64, failure: Option<(&str, String)>) {
+    let (class, short) = name.rsplit_once('/').unwrap_or(("", name));
+    let class = format!("vyre.{}", class.replace('/', "."));
+    let _ = write!(
+        xml,
+        "<testcase classname=\"{}\" name=\"{}\" assertions=\"{cases}\"",
+        escape(class.trim_end_matches('.')),
+        escape(short)
+    );
+    match failure {
+        None => xml.push_str("/>\n"),
+        Some((cause, text)) => {
+            let _ = writeln!(
+                xml,
+                ">\n<failure type=\"{cause}\" message=\"{}\">{}</failure>\n</testcase>",
+                escape(text.lines().nth(1).unwrap_or_default().trim()),
+                escape(&text)
+            );
+        }
+    }
+}

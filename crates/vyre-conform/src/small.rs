@@ -1,0 +1,44 @@
+//! A suite of two dozen groups, for tests that are about certificates and not about cases.
+
+use crate::batch::{Batch, Content, Group, Level, Plan, Step, Track};
+use crate::contract::OutputInit;
+use vyre_foundation::launch::admit;
+use vyre_generate::{Config, seeded};
+
+/// Three groups for each level and track; those of the highest level depend on the nonce.
+pub(crate) fn groups(_: bool) -> Vec<Group> {
+    let places = Level::ALL.into_iter().flat_map(|level| Track::ALL.map(|track| (level, track)));
+    let groups = places.flat_map(|place| (0..3).map(move |at| (place, at)));
+    groups.map(|((level, track), at)| group(level, track, at)).collect()
+}
+
+fn group(level: Level, track: Track, at: u64) -> Group {
+    let name = format!("{level}/{track}/{at}");
+    let start = move |plan: &Plan<'_>, name: &str| match level {
+        Level::Random => plan.seed(name),
+        Level::Ops | Level::Laws | Level::Programs => at + 100 * level as u64,
+    };
+    let own = name.clone();
+    let make = move |plan: &Plan<'_>| {
+        let first = start(plan, &own);
+        (0..2).map(|at| batch(&own, track, first.wrapping_add(at))).collect()
+    };
+    match level {
+        Level::Random => Group::seeded(name, level, track, make),
+        Level::Ops | Level::Laws | Level::Programs => Group::fixed(name, level, track, make),
+    }
+}
+
+fn batch(group: &str, track: Track, seed: u64) -> Batch {
+    let config = Config {
+        floats: track == Track::Float,
+        grid_barriers: false,
+        collectives: false,
+        ..Config::default()
+    };
+    let case = seeded(seed, &config);
+    let grid = admit(case.program.parts(), case.grid, &case.buffers).expect("generated launches run").grid;
+    let contents = case.buffers.into_iter().map(Content::Bytes).collect();
+    let step = Step { grid, contents, init: OutputInit::Zero, cases: 1 };
+    Batch::new(format!("{group}:{seed:x}"), case.program, step)
+}
