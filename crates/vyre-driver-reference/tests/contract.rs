@@ -1,11 +1,12 @@
-//! The driver contract on the reference backend: bindings, resident memory, sequences, async, faults, recovery.
+//! The driver contract on the reference backend, as far as the conformance suite does not test it: what is the
+//! interpreter's own, several instances, hanging dispatches, recovery.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vyre_driver::routing::{Choice, dispatch, route};
 use vyre_driver::{
     BackendError, CancelToken, DispatchConfig, ErrorCode, HandleFault, ResidentDispatchStep,
-    ResidentReadRange, Resource, VyreBackend, pipeline, registry,
+    ResidentReadRange, VyreBackend, pipeline, registry,
 };
 use vyre_driver_reference::ReferenceBackend;
 use vyre_foundation::diagnostic::Place;
@@ -62,35 +63,6 @@ fn code<T: std::fmt::Debug>(result: Result<T, BackendError>) -> ErrorCode {
 }
 
 #[test]
-fn outputs_take_their_size_from_input_config_or_declaration() {
-    let backend = ReferenceBackend::new();
-    let (k, x) = (words(&[3]), words(&[1, 2, 3]));
-    let sized = DispatchConfig { output_sizes: vec![12], ..DispatchConfig::default() };
-    let plain = DispatchConfig::default();
-    let program = scale();
-    let expected = vec![words(&[3, 6, 9])];
-    assert_eq!(backend.dispatch(&program, &[k.clone(), x.clone()], &sized).unwrap(), expected);
-    assert_eq!(
-        backend.dispatch(&program, &[k.clone(), x.clone(), words(&[0; 3])], &plain).unwrap(),
-        expected
-    );
-    assert_eq!(backend.dispatch(&program, &[k.clone(), x.clone(), vec![]], &sized).unwrap(), expected);
-    let kept = backend.dispatch(&program, &[k.clone(), x.clone(), words(&[100; 3])], &plain).unwrap();
-    assert_eq!(kept, [words(&[103, 106, 109])]);
-
-    let refused: [(Vec<Vec<u8>>, DispatchConfig); 5] = [
-        (vec![k.clone(), x.clone()], plain.clone()),
-        (vec![k.clone()], plain.clone()),
-        (vec![k.clone(), x.clone(), words(&[0; 2])], sized.clone()),
-        (vec![k.clone(), vec![1, 2, 3], words(&[0])], plain.clone()),
-        (vec![words(&[1, 2]), x.clone(), words(&[0; 3])], plain),
-    ];
-    for (inputs, config) in refused {
-        assert_eq!(code(backend.dispatch(&program, &inputs, &config)), ErrorCode::InvalidLaunch);
-    }
-}
-
-#[test]
 fn what_is_wrong_is_refused_before_any_launch() {
     let backend = ReferenceBackend::new();
     let invalid = parse("program @bad workgroup(1, 1, 1) {\n  break\n}\n");
@@ -101,25 +73,6 @@ fn what_is_wrong_is_refused_before_any_launch() {
     let wide = DispatchConfig { workgroup_override: Some([2048, 1, 1]), ..DispatchConfig::default() };
     assert_eq!(code(backend.dispatch(&scale(), &inputs, &wide)), ErrorCode::InvalidProgram);
     assert_eq!(backend.backend_metric_snapshot()[0], ("dispatches", 0));
-}
-
-#[test]
-fn a_workgroup_override_is_a_new_program() {
-    let program = parse(
-        "program @size workgroup(4, 1, 1) {
-          buffer @y : read_write u32[] binding 0 output
-          %i = global_id x
-          %s = workgroup_size x
-          store.u32 @y[%i], %s
-        }",
-    );
-    let backend = ReferenceBackend::new();
-    let config = DispatchConfig { workgroup_override: Some([2, 1, 1]), ..DispatchConfig::default() };
-    assert_eq!(backend.dispatch(&program, &[words(&[0; 3])], &config).unwrap(), [words(&[2; 3])]);
-    assert_eq!(
-        backend.dispatch(&program, &[words(&[0; 3])], &DispatchConfig::default()).unwrap(),
-        [words(&[4; 3])]
-    );
 }
 
 #[test]
@@ -173,6 +126,8 @@ fn wrong_handles_and_ranges_are_errors() {
         other => panic!("{other:?}"),
     };
     assert_eq!(fault(other.upload_resident(&y, &[0; 8])), HandleFault::Foreign);
+    let buffer = backend.allocate_device_buffer(4).unwrap();
+    assert_eq!(fault(other.download_device_buffer(&*buffer).map(drop)), HandleFault::Foreign);
     assert_eq!(code(backend.upload_resident(&y, &[0; 7])), ErrorCode::InvalidLaunch);
     assert_eq!(code(backend.upload_resident_at(&y, 6, &[0; 3])), ErrorCode::InvalidLaunch);
     assert_eq!(code(backend.download_resident_range(&y, usize::MAX, 2)), ErrorCode::InvalidLaunch);
@@ -186,27 +141,6 @@ fn wrong_handles_and_ranges_are_errors() {
     backend.free_resident(y.clone()).unwrap();
     assert_eq!(fault(backend.free_resident(y.clone())), HandleFault::Freed);
     assert_eq!(fault(backend.download_resident(&y).map(drop)), HandleFault::Freed);
-}
-
-#[test]
-fn device_buffers_are_the_same_memory_behind_a_typed_handle() {
-    let backend = ReferenceBackend::new();
-    let mut k = backend.allocate_device_buffer(4).unwrap();
-    let mut x = backend.allocate_device_buffer(8).unwrap();
-    let mut y = backend.allocate_device_buffer(8).unwrap();
-    backend.upload_device_buffer(&mut *k, &words(&[10])).unwrap();
-    backend.upload_device_buffer(&mut *x, &words(&[1, 2])).unwrap();
-    let config = DispatchConfig::default();
-    backend.dispatch_with_device_buffers(&scale(), &[&*k, &*x], &mut [&mut *y], &config).unwrap();
-    assert_eq!(backend.download_device_buffer(&*y).unwrap(), words(&[10, 20]));
-    assert_eq!(
-        code(backend.dispatch_with_device_buffers(&scale(), &[&*k], &mut [&mut *y], &config)),
-        ErrorCode::InvalidLaunch
-    );
-    assert_eq!(code(ReferenceBackend::new().download_device_buffer(&*y)), ErrorCode::BadHandle);
-    for buffer in [k, x, y] {
-        backend.free_device_buffer(buffer).unwrap();
-    }
 }
 
 #[test]
@@ -279,13 +213,6 @@ fn a_timeout_also_ends_the_wait_for_a_buffer_that_another_dispatch_holds() {
 }
 
 #[test]
-fn a_timeout_beyond_the_clock_is_none() {
-    let config = DispatchConfig { timeout: Some(Duration::MAX), ..DispatchConfig::default() };
-    let inputs = [words(&[2]), words(&[4]), words(&[0])];
-    assert_eq!(ReferenceBackend::new().dispatch(&scale(), &inputs, &config).unwrap(), [words(&[8])]);
-}
-
-#[test]
 fn async_dispatches_can_be_awaited_timed_out_and_cancelled() {
     let backend = ReferenceBackend::new();
     let config = DispatchConfig::default();
@@ -314,30 +241,6 @@ fn async_dispatches_can_be_awaited_timed_out_and_cancelled() {
     // Errors of the run come from `await_result`.
     let pending = backend.dispatch_async(&scale(), &[], &config).unwrap();
     assert_eq!(code(pending.await_result()), ErrorCode::InvalidLaunch);
-}
-
-#[test]
-fn the_grid_of_an_indirect_dispatch_is_read_from_its_buffer() {
-    let program = parse(
-        "program @indirect workgroup(1, 1, 1) {
-          buffer @args : read       u32[] binding 0
-          buffer @y    : read_write u32[] binding 1 output
-          indirect @args[1]
-          %i = global_index
-          store.u32 @y[%i], 1
-        }",
-    );
-    let backend = ReferenceBackend::new();
-    let config = DispatchConfig::default();
-    let run = |args: &[u32]| backend.dispatch(&program, &[words(args), words(&[0; 8])], &config);
-    assert_eq!(run(&[9, 2, 3, 1]).unwrap(), [words(&[1, 1, 1, 1, 1, 1, 0, 0])]);
-    assert_eq!(run(&[9, 2, 0, 1]).unwrap(), [words(&[0; 8])]);
-    assert_eq!(code(run(&[9, u32::MAX, u32::MAX, 1])), ErrorCode::InvalidLaunch);
-    let args = backend.allocate_resident(16).unwrap();
-    let y = backend.allocate_resident(32).unwrap();
-    backend.upload_resident(&args, &words(&[0, 3, 1, 1])).unwrap();
-    backend.dispatch_resident_timed(&program, &[args, y.clone()], &config).unwrap();
-    assert_eq!(backend.download_resident(&y).unwrap(), words(&[1, 1, 1, 0, 0, 0, 0, 0]));
 }
 
 #[test]
@@ -396,13 +299,4 @@ fn routing_finds_the_reference_and_never_substitutes() {
     let shared: Arc<dyn VyreBackend> = registry::open("reference").unwrap();
     let pipeline = pipeline::compile(&shared, &scale(), &config).unwrap();
     assert_eq!(pipeline.dispatch(&borrowed, &config).unwrap(), [words(&[8])]);
-}
-
-#[test]
-fn borrowed_bytes_may_stand_beside_resident_ones() {
-    let backend = ReferenceBackend::new();
-    let y = backend.allocate_resident(8).unwrap();
-    let resources = [Resource::Borrowed(words(&[5])), Resource::Borrowed(words(&[1, 2])), y.clone()];
-    backend.dispatch_resident_timed(&scale(), &resources, &DispatchConfig::default()).unwrap();
-    assert_eq!(backend.download_resident(&y).unwrap(), words(&[5, 10]));
 }

@@ -186,7 +186,7 @@ impl<'a> Builder<'a> {
     }
 
     fn workgroup_shape(&mut self) -> [u32; 3] {
-        const SHAPES: [[u32; 3]; 16] = [
+        const SHAPES: [[u32; 3]; 21] = [
             [1, 1, 1],
             [4, 1, 1],
             [8, 1, 1],
@@ -203,6 +203,11 @@ impl<'a> Builder<'a> {
             [2, 1, 6],
             [16, 2, 1],
             [1, 1, 16],
+            [96, 1, 1],
+            [128, 1, 1],
+            [8, 8, 4],
+            [16, 16, 1],
+            [256, 1, 1],
         ];
         let max = self.config.workgroup_lanes_max.max(1);
         let fitting: Vec<[u32; 3]> =

@@ -6,10 +6,11 @@
 
 use super::fixture::{Fill, track_of};
 use super::programs::source;
-use super::{kernels, random};
+use super::{kernels, ops, random};
 use crate::batch::{Batch, Content, Group, Level, Plan, Step, Track};
 use crate::contract::OutputInit;
 use crate::judge;
+use std::collections::HashSet;
 use vyre_foundation::ir::{Block, ComputeOp, DataType, Literal, Node, Operand, Program, ProgramParts};
 use vyre_foundation::launch::{admit, bound_buffers};
 use vyre_foundation::text;
@@ -251,7 +252,10 @@ fn twins(maker: &mut Maker<'_>) {
 /// Programs under known names, with the known buffers and inputs, that mean something else.
 fn impostors(maker: &mut Maker<'_>) {
     for (at, batch) in chosen(maker).into_iter().enumerate() {
-        if let Some(program) = changed(&batch, &mut maker.random) {
+        // Some bear the name of an op besides.
+        let name =
+            (maker.below(2) == 0).then(|| ComputeOp::ALL[maker.below(ComputeOp::ALL.len())].info().name);
+        if let Some(program) = changed(&batch, &mut maker.random, name) {
             maker.batch(&format!("{at}:{}", title(&batch)), &program, batch.steps);
         }
     }
@@ -262,13 +266,23 @@ fn title(batch: &Batch) -> String {
     batch.name.replace([':', '/'], ".")
 }
 
-/// Known programs of this track with the first of their launches.
+/// Known programs of this track with the first of their launches: kernels, and ops that are alone in their programs.
 fn chosen(maker: &mut Maker<'_>) -> Vec<Batch> {
     let mut batches = kernels::batches(maker.plan, maker.track);
     maker.shuffle(&mut batches);
     batches.truncate(maker.plan.pick(6, 100));
     for batch in &mut batches {
         batch.steps.truncate(1);
+    }
+    let mut instances = ops::instances();
+    instances.retain(|instance| instance.track() == maker.track);
+    maker.shuffle(&mut instances);
+    let mut seen = HashSet::new();
+    // A quick run takes each op with one of its types.
+    instances.retain(|instance| maker.plan.pick(seen.insert(instance.op), true));
+    for instance in instances {
+        let (lanes, seed) = (1 + maker.below(64) as u32, maker.random.next_u64());
+        batches.push(instance.kernel(lanes).batch(instance.title(), &instance.random(seed, 131)));
     }
     batches
 }
@@ -297,11 +311,13 @@ fn renamed(program: &Program, random: &mut Seeded) -> Program {
 }
 
 /// The program with one op or literal changed, so that it is still valid and free of races and gives other bytes.
-fn changed(batch: &Batch, random: &mut Seeded) -> Option<Program> {
+fn changed(batch: &Batch, random: &mut Seeded, name: Option<&str>) -> Option<Program> {
     let valid = judge::valid(&batch.program).ok()?;
     let before = judge::expected(&valid, &batch.steps[0]).ok()?;
     (0..24).find_map(|_| {
-        let program = change_one(batch.program.parts(), random)?;
+        let mut parts = change_one(batch.program.parts(), random);
+        parts.name = name.map_or(parts.name, Into::into);
+        let program = Program::new(parts).ok()?;
         let after = checked(&program, &batch.steps[0])?;
         (after != before).then_some(program)
     })
@@ -324,7 +340,7 @@ fn checked(program: &Program, step: &Step) -> Option<judge::Answer> {
 }
 
 /// The program with one computing line changed.
-fn change_one(parts: &ProgramParts, random: &mut Seeded) -> Option<Program> {
+fn change_one(parts: &ProgramParts, random: &mut Seeded) -> ProgramParts {
     let mut parts = parts.clone();
     let mut lines = 0_u32;
     let mut count = |_: &mut Node| lines += 1;
@@ -337,7 +353,7 @@ fn change_one(parts: &ProgramParts, random: &mut Seeded) -> Option<Program> {
             change(node, pick);
         }
     });
-    Program::new(parts).ok()
+    parts
 }
 
 fn each_compute(parts: &mut ProgramParts, f: &mut impl FnMut(&mut Node)) {

@@ -161,6 +161,10 @@ impl Fixture {
         Fixture { full: true, ..self }
     }
 
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     pub(crate) fn track(&self) -> Track {
         self.track
     }
@@ -178,8 +182,10 @@ impl Fixture {
             return None;
         }
         let name = format!("{}:{}", self.group_name(), self.name);
-        let runs = self.runs.iter().filter(|run| !run.full || plan.pick(false, true));
-        let steps = runs.enumerate().map(|(at, run)| self.step(&name, at, run)).collect();
+        let runs: Vec<&Run> = self.runs.iter().filter(|run| !run.full || plan.pick(false, true)).collect();
+        // Each launch comes back with other inputs of the same size.
+        let rounds = runs.iter().cycle().take(runs.len() * plan.pick(2, 6));
+        let steps = rounds.enumerate().map(|(at, run)| self.step(&name, at, run)).collect();
         Some(Batch { name, program: self.program.clone(), steps, lookup: self.lookup })
     }
 

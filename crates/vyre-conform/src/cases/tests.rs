@@ -9,7 +9,7 @@ use crate::suite::Size;
 use rayon::prelude::*;
 use std::collections::{BTreeSet, HashSet};
 use std::io::Write;
-use vyre_foundation::ir::{BufferKind, DataType, OpId};
+use vyre_foundation::ir::{DataType, OpId};
 use vyre_foundation::launch::{bound_buffers, indirect};
 use vyre_generate::Stats;
 use vyre_reference::{FindingKind, Launch, Options, RunError, Schedule};
@@ -58,10 +58,12 @@ fn programs_fit_the_floor_and_their_track() {
         for batch in batches {
             let parts = batch.program.parts();
             assert!(batch.within(&profile), "{} exceeds the floor", batch.name);
-            let shared = parts.buffers.iter().filter(|buffer| matches!(buffer.kind, BufferKind::Workgroup));
-            let bytes: u64 =
-                shared.map(|buffer| u64::from(buffer.len.unwrap_or(0)) * buffer.ty.bytes() as u64).sum();
-            assert!(bytes <= 12 << 10, "{} has {bytes} bytes of workgroup memory", batch.name);
+            let bytes = random::shared_bytes(parts);
+            assert!(
+                bytes <= random::SHARED_BYTES_MAX,
+                "{} has {bytes} bytes of workgroup memory",
+                batch.name
+            );
             assert_eq!(track_of(parts), group.track, "{}", batch.name);
             let grids = vyre_driver::grid_sync::has_grid_sync(parts);
             let single = batch.steps.iter().all(|step| step.grid == [1, 1, 1]);
