@@ -6,7 +6,7 @@
 
 use super::code::{Block, BlockId, Function, Inst, IntCond, IntOp, Kind, Num, Op, Reg, ShiftOp, Term};
 use super::verify;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A function under construction.
 pub struct Builder {
@@ -22,6 +22,8 @@ pub struct Builder {
     insts: Vec<Inst>,
     /// What this block has computed; no loads.
     known: HashMap<(Op, Kind), Reg>,
+    /// The blocks that jumps go to.
+    targets: HashSet<BlockId>,
     cold: bool,
     site: u32,
 }
@@ -39,6 +41,7 @@ impl Builder {
             params: Vec::new(),
             insts: Vec::new(),
             known: HashMap::new(),
+            targets: HashSet::new(),
             cold: false,
             site: u32::MAX,
         };
@@ -66,6 +69,11 @@ impl Builder {
         self.current = Some(block);
         self.cold = false;
         self.known.clear();
+    }
+
+    /// Whether any block that was ended goes there.
+    pub fn is_target(&self, block: BlockId) -> bool {
+        self.targets.contains(&block)
     }
 
     /// Says that the open block hardly ever runs.
@@ -199,13 +207,17 @@ impl Builder {
             }
             blocks.push(block);
         }
-        let function = Function { lanes: self.lanes, kinds: self.kinds, blocks, scratch_bytes };
+        let mut function = Function { lanes: self.lanes, kinds: self.kinds, blocks, scratch_bytes };
+        super::prune::prune(&mut function);
         verify::assert_valid(&function);
         function
     }
 
     fn end(&mut self, term: Term) {
         let current = self.current.take().expect("a block is open");
+        term.for_each_target(|to| {
+            self.targets.insert(to);
+        });
         let (params, insts) = (std::mem::take(&mut self.params), std::mem::take(&mut self.insts));
         self.blocks[current.index()] = Some(Block { params, insts, term, cold: self.cold });
     }

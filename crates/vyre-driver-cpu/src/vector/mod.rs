@@ -5,7 +5,9 @@
 
 pub mod build;
 pub mod code;
+pub mod lower;
 mod print;
+mod prune;
 pub mod verify;
 
 #[cfg(test)]

@@ -1,0 +1,630 @@
+//! Control flow among lanes.
+//!
+//! Where all lanes that run go the same way, it is a branch. Where they part, the lanes of each way run under a mask, and a
+//! way that no lane takes is skipped. A loop that lanes leave one by one goes on while any is left.
+
+use super::{Exec, Lanes, Loop, Lower, Val, Var, uniform_kind, varying_kind};
+use crate::vector::code::{Address, Elem, IntCond, IntOp, Kind, MaskOp, Op, Reg, Rmw};
+use smallvec::SmallVec;
+use vyre_foundation::ir::{Block, ComputeOp, DataType, Local, Node, Operand, Value};
+
+/// A loop's bounds, all uniform.
+pub(super) struct Counted {
+    pub(super) counter: Value,
+    pub(super) lo: Reg,
+    pub(super) hi: Reg,
+    pub(super) step: u32,
+    pub(super) site: u32,
+}
+
+/// Lines of a block that are cheaper to run under an empty mask than to jump over.
+const INLINE_LINES_MAX: u32 = 3;
+/// Lines behind a `break` that are worth a jump if no lane is left.
+const SKIP_LINES_MIN: u32 = 6;
+/// Lines of a block that may be there twice, with and without masks.
+const COPIED_LINES_MAX: u32 = 300;
+/// Trips of an innermost loop that needs no look at whether to stop.
+const UNPOLLED_TRIPS_MAX: u64 = 256;
+/// How deep rests of blocks nest.
+const SKIPS_MAX: usize = 8;
+
+impl<'a> Lower<'a> {
+    pub(super) fn lane_block(&mut self, block: &'a [Node], first: u32, skips: usize) {
+        let mut site = first;
+        for (at, node) in block.iter().enumerate() {
+            let info = self.plan.lines[site as usize];
+            self.lane_line(node, site);
+            if !self.b.is_open() || matches!(node, Node::Break | Node::Continue) {
+                return;
+            }
+            site += info.size;
+            let apart = matches!(self.loops.last(), Some(Loop::Apart));
+            if info.leaves && apart && skips < SKIPS_MAX {
+                let rest = &block[at + 1..];
+                let left: u32 = self.sizes(rest, site);
+                if left >= SKIP_LINES_MIN
+                    && let Some(masks) = self.exec.masks.clone()
+                {
+                    let after =
+                        self.skip_if_none(masks, rest, true, |this| this.lane_block(rest, site, skips + 1));
+                    self.set_exec(after);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn sizes(&self, block: &[Node], first: u32) -> u32 {
+        block
+            .iter()
+            .fold((first, 0), |(site, sum), _| {
+                let size = self.plan.lines[site as usize].size;
+                (site + size, sum + size)
+            })
+            .1
+    }
+
+    pub(super) fn lane_line(&mut self, node: &'a Node, site: u32) {
+        self.b.set_site(site);
+        if let Some(result) = node.result()
+            && self.plan.uniform[result.index()]
+            && !matches!(node, Node::For { .. })
+        {
+            return self.uniform_line(node);
+        }
+        match node {
+            Node::Compute { result, op, ty, args } => {
+                let val = self.compute_line(*result, *op, *ty, args);
+                self.define(*result, val);
+            }
+            Node::Builtin { result, op, axis } => {
+                let val = self.builtin(*op, *axis);
+                self.define(*result, val);
+            }
+            Node::Subgroup { result, op, ty, args } => {
+                let val = self.subgroup(*op, *ty, args);
+                self.define(*result, val);
+            }
+            Node::Load { result, ty, buffer, index } => {
+                let val = self.load(*ty, *buffer, *index, site);
+                self.define(*result, val);
+            }
+            Node::Store { ty, buffer, index, value } => self.store(*ty, *buffer, *index, *value, site),
+            Node::Atomic { result, op, ty, buffer, index, args } => {
+                let old = self.atomic(*op, *ty, *buffer, *index, args, result.is_some());
+                if let (Some(result), Some(old)) = (result, old) {
+                    self.define(*result, Val::Varying(old, None));
+                }
+            }
+            Node::Var { local, len, init, ty } => match len {
+                None => {
+                    self.local_versions[local.index()] = self.exec.version;
+                    self.assign(*local, *init, false);
+                }
+                Some(len) => self.array_fill(*local, *ty, *len, *init),
+            },
+            Node::Get { result, ty, local, index } => {
+                let val = match index {
+                    None => self.local(*local),
+                    Some(index) => self.array_get(*local, *ty, *index, site),
+                };
+                self.define(*result, val);
+            }
+            Node::Set { local, index, value, ty } => match index {
+                None => self.assign(*local, *value, true),
+                Some(index) => self.array_set(*local, *ty, *index, *value, site),
+            },
+            Node::If { cond, then, otherwise } => self.lane_if(*cond, then, otherwise, site),
+            Node::For { counter, lo, hi, step, body } => {
+                self.lane_for(*counter, [*lo, *hi], *step, body, site);
+            }
+            Node::Break => self.leave(false),
+            Node::Continue => self.leave(true),
+            Node::Trap { .. } => self.trap(site),
+            Node::Mma { m, n, k, c, a, b } => self.mma([*m, *n, *k], [c, a, b]),
+            // Lanes in flight run line by line, so these order nothing that is not in order.
+            Node::Barrier { .. } | Node::IndirectDispatch { .. } => {}
+            Node::Len { .. } | Node::UniformLoad { .. } => unreachable!("uniform lines"),
+            Node::Call { .. }
+            | Node::Return { .. }
+            | Node::AllReduce { .. }
+            | Node::AllGather { .. }
+            | Node::ReduceScatter { .. }
+            | Node::Broadcast { .. } => unreachable!("refused before"),
+        }
+    }
+
+    /// A line whose result, or local, is the same for all lanes.
+    pub(super) fn uniform_line(&mut self, node: &'a Node) {
+        match node {
+            Node::Compute { result, op, ty, args } => {
+                let val = self.compute_line(*result, *op, *ty, args);
+                self.set_value(*result, val);
+            }
+            Node::Builtin { result, op, axis } => {
+                let val = self.builtin(*op, *axis);
+                self.set_value(*result, val);
+            }
+            Node::Len { result, buffer } => {
+                let len = self.buffer(*buffer).len;
+                self.set_value(*result, Val::Uniform(len));
+            }
+            Node::Load { result, ty, buffer, index } | Node::UniformLoad { result, ty, buffer, index } => {
+                let reg = self.load_uniform(*ty, *buffer, *index);
+                self.set_value(*result, Val::Uniform(reg));
+            }
+            Node::Get { result, local, .. } => {
+                let val = self.local(*local);
+                self.set_value(*result, val);
+            }
+            Node::Set { local, value, .. } | Node::Var { local, init: value, .. } => {
+                let reg = self.scalar(*value);
+                self.set_local(*local, Val::Uniform(reg));
+            }
+            other => unreachable!("{other:?} is not uniform"),
+        }
+    }
+
+    fn define(&mut self, value: Value, val: Val) {
+        if let (Some(slot), Some(_)) = (self.value_slots[value.index()], self.group) {
+            self.store_slot(slot, self.plan.types[value.index()], &val);
+        }
+        self.set_value(value, val);
+    }
+
+    // Locals.
+
+    /// What a local is now.
+    pub(super) fn local(&mut self, local: Local) -> Val {
+        if let Some(val) = &self.locals[local.index()] {
+            return val.clone();
+        }
+        let slot = self.local_slots[local.index()]
+            .unwrap_or_else(|| unreachable!("${} is used where it is not known", local.0));
+        let val = self.load_slot(slot, self.plan.locals[local.index()].ty);
+        self.set_local(local, val.clone());
+        val
+    }
+
+    /// Assigns a local for the lanes that run; the others keep what they have, unless it is just being declared.
+    fn assign(&mut self, local: Local, value: Operand, keep_others: bool) {
+        let info = self.plan.locals[local.index()];
+        if info.uniform {
+            let reg = self.scalar(value);
+            return self.set_local(local, Val::Uniform(reg));
+        }
+        let same_lanes = self.local_versions[local.index()] == self.exec.version;
+        let masks = self.exec.masks.clone().filter(|_| keep_others && !same_lanes);
+        let val = match masks {
+            None => match value {
+                Operand::Value(value) => match self.value(value) {
+                    Val::Varying(lanes, line) => Val::Varying(lanes, line),
+                    uniform @ Val::Uniform(_) => Val::Varying(self.spread(&uniform, info.ty), None),
+                },
+                Operand::Literal(_) => Val::Varying(self.vectors(value), None),
+            },
+            Some(masks) => {
+                let old = self.local(local);
+                let (new, old) = (self.vectors(value), self.spread(&old, info.ty));
+                let blend = |at: usize| self.choose(masks[at], new[at], old[at]);
+                Val::Varying((0..new.len()).map(blend).collect(), None)
+            }
+        };
+        if self.local_slots[local.index()].is_some() && !self.dirty.contains(&local) {
+            self.dirty.push(local);
+        }
+        self.set_local(local, val);
+    }
+
+    // Masks.
+
+    pub(super) fn set_exec(&mut self, masks: Lanes) {
+        self.versions += 1;
+        self.exec = Exec { masks: Some(masks), version: self.versions };
+    }
+
+    /// The lanes that run, of those in `masks`.
+    pub(super) fn running(&mut self, masks: &[Reg]) -> Lanes {
+        match self.exec.masks.clone() {
+            None => masks.into(),
+            Some(exec) => self.zip_masks(MaskOp::And, &exec, masks),
+        }
+    }
+
+    pub(super) fn exec_masks(&mut self) -> Lanes {
+        match &self.exec.masks {
+            Some(masks) => masks.clone(),
+            None => {
+                let all = self.mask_all();
+                SmallVec::from_elem(all, self.vectors)
+            }
+        }
+    }
+
+    pub(super) fn zip_masks(&mut self, op: MaskOp, a: &[Reg], b: &[Reg]) -> Lanes {
+        a.iter().zip(b).map(|(a, b)| self.b.emit(Op::Mask(op, *a, *b))).collect()
+    }
+
+    /// The masks in one: a branch on it asks whether any lane of any vector is on.
+    pub(super) fn any(&mut self, masks: &[Reg]) -> Reg {
+        let mut any = masks[0];
+        for mask in &masks[1..] {
+            any = self.b.emit(Op::Mask(MaskOp::Or, any, *mask));
+        }
+        any
+    }
+
+    // Merges.
+
+    /// The registers of `vars`, one after the other.
+    pub(super) fn state(&mut self, vars: &[Var]) -> Vec<Reg> {
+        let mut regs = Vec::new();
+        for var in vars {
+            match var {
+                Var::Local(local) => match self.local(*local) {
+                    Val::Uniform(reg) => regs.push(reg),
+                    Val::Varying(lanes, _) => regs.extend(lanes),
+                },
+                Var::Exec => regs.extend(self.exec_masks()),
+                Var::Continued => regs.extend(self.continued.iter().copied()),
+            }
+        }
+        regs
+    }
+
+    /// Takes `vars` as parameters of the block that was just begun.
+    pub(super) fn bind(&mut self, vars: &[Var]) {
+        for var in vars {
+            match var {
+                Var::Local(local) => {
+                    let info = self.plan.locals[local.index()];
+                    let val = if info.uniform {
+                        Val::Uniform(self.b.param(uniform_kind(info.ty)))
+                    } else {
+                        Val::Varying(self.params(varying_kind(info.ty)), None)
+                    };
+                    self.set_local(*local, val);
+                }
+                Var::Exec => {
+                    let masks = self.params(Kind::Mask);
+                    self.set_exec(masks);
+                }
+                Var::Continued => self.continued = self.params(Kind::Mask),
+            }
+        }
+    }
+
+    fn params(&mut self, kind: Kind) -> Lanes {
+        (0..self.vectors).map(|_| self.b.param(kind)).collect()
+    }
+
+    /// A branch that all lanes take together.
+    pub(super) fn fork(
+        &mut self,
+        cond: Reg,
+        vars: &[Var],
+        then: impl FnOnce(&mut Self),
+        otherwise: impl FnOnce(&mut Self),
+    ) {
+        let (yes, no, join) = (self.b.new_block(), self.b.new_block(), self.b.new_block());
+        self.b.branch(cond, yes, no);
+        let (exec, continued, mark) = (self.exec.clone(), self.continued.clone(), self.mark());
+        self.b.begin(yes);
+        then(self);
+        let mut joins = self.jump_to(join, vars);
+        self.back_to(mark);
+        (self.exec, self.continued) = (exec.clone(), continued.clone());
+        self.b.begin(no);
+        otherwise(self);
+        joins |= self.jump_to(join, vars);
+        self.back_to(mark);
+        (self.exec, self.continued) = (exec, continued);
+        if joins {
+            self.b.begin(join);
+            self.bind(vars);
+        }
+    }
+
+    /// Jumps with `vars`, unless the code has already gone elsewhere.
+    fn jump_to(&mut self, to: crate::vector::code::BlockId, vars: &[Var]) -> bool {
+        let open = self.b.is_open();
+        if open {
+            let args = self.state(vars);
+            self.b.jump(to, &args);
+        }
+        open
+    }
+
+    /// What a block that may leave a loop changes beside locals.
+    fn leaving_vars(&self, leaves: bool) -> &'static [Var] {
+        let apart = matches!(self.loops.last(), Some(Loop::Apart));
+        if leaves && apart { &[Var::Exec, Var::Continued] } else { &[] }
+    }
+
+    fn lane_if(&mut self, cond: Operand, then: &'a Block, otherwise: &'a Block, site: u32) {
+        let info = self.plan.lines[site as usize];
+        if self.plan.is_uniform(cond) {
+            let cond = self.scalar(cond);
+            let mut vars = self.assigned(&[then, otherwise], false);
+            vars.extend(self.leaving_vars(info.leaves));
+            return self.fork(
+                cond,
+                &vars,
+                |this| this.lane_block(then, site + 1, 0),
+                |this| this.lane_block(otherwise, info.else_site, 0),
+            );
+        }
+        match self.whole_group(cond) {
+            Some(whole) if !info.leaves && !self.copied && info.size <= COPIED_LINES_MAX => {
+                let vars = self.assigned(&[then, otherwise], false);
+                self.copied = true;
+                self.fork(
+                    whole,
+                    &vars,
+                    |this| this.lane_block(then, site + 1, 0),
+                    |this| this.part(cond, then, otherwise, site),
+                );
+                self.copied = false;
+            }
+            Some(_) | None => self.part(cond, then, otherwise, site),
+        }
+    }
+
+    /// For `i < n` with lanes in a row: whether it holds for all lanes in flight, an `S32`.
+    fn whole_group(&mut self, cond: Operand) -> Option<Reg> {
+        if self.exec.masks.is_some() {
+            return None;
+        }
+        let node = self.plan.defs[cond.value()?.index()]?;
+        let Node::Compute { op, ty: DataType::U32, args, .. } = node else { return None };
+        let (small, large) = match op {
+            ComputeOp::Lt => (args[0], args[1]),
+            ComputeOp::Gt => (args[1], args[0]),
+            _ => return None,
+        };
+        let line = self.line_of(small)?;
+        if line.stride != 1 || !self.plan.is_uniform(large) {
+            return None;
+        }
+        let limit = self.scalar(large);
+        let reach = self.b.const_(Kind::S32, u64::from(self.stride()) - 1);
+        let more = self.b.int(IntOp::MaxU, limit, reach);
+        let whole = self.b.int(IntOp::Sub, more, reach);
+        Some(self.b.cmp(IntCond::LtU, line.base, whole))
+    }
+
+    /// An `if` on which lanes part.
+    fn part(&mut self, cond: Operand, then: &'a Block, otherwise: &'a Block, site: u32) {
+        let info = self.plan.lines[site as usize];
+        let conds = self.vectors(cond);
+        let exec = self.exec_masks();
+        let yes = self.zip_masks(MaskOp::And, &exec, &conds);
+        let no = self.zip_masks(MaskOp::AndNot, &exec, &conds);
+        let before = self.exec.clone();
+        let after_then = self.masked(yes, then, site + 1, info.leaves);
+        let after_else =
+            if otherwise.is_empty() { no } else { self.masked(no, otherwise, info.else_site, info.leaves) };
+        if info.leaves {
+            let left = self.zip_masks(MaskOp::Or, &after_then, &after_else);
+            self.set_exec(left);
+        } else {
+            self.exec = before;
+        }
+    }
+
+    /// Runs a block for some lanes; those of them that are still there afterwards.
+    fn masked(&mut self, masks: Lanes, block: &'a Block, site: u32, leaves: bool) -> Lanes {
+        let plain = block.iter().all(|node| {
+            matches!(
+                node,
+                Node::Compute { .. }
+                    | Node::Get { index: None, .. }
+                    | Node::Set { index: None, .. }
+                    | Node::Break
+                    | Node::Continue
+            )
+        });
+        if plain && block.len() as u32 <= INLINE_LINES_MAX {
+            self.set_exec(masks);
+            self.lane_block(block, site, 0);
+            return self.exec_masks();
+        }
+        self.skip_if_none(masks, block, leaves, |this| this.lane_block(block, site, 0))
+    }
+
+    /// Runs lines under a mask, or jumps over them if it is empty.
+    fn skip_if_none(
+        &mut self,
+        masks: Lanes,
+        lines: &'a [Node],
+        leaves: bool,
+        body: impl FnOnce(&mut Self),
+    ) -> Lanes {
+        let mut vars = self.assigned_in(lines);
+        vars.extend(self.leaving_vars(leaves));
+        let any = self.any(&masks);
+        self.set_exec(masks.clone());
+        self.fork(any, &vars, body, |_| {});
+        if leaves { self.exec_masks() } else { masks }
+    }
+
+    fn leave(&mut self, goes_on: bool) {
+        if matches!(self.loops.last(), Some(Loop::Together { .. })) {
+            return self.leave_together(goes_on);
+        }
+        if goes_on {
+            let (waiting, exec) = (self.continued.clone(), self.exec_masks());
+            self.continued = self.zip_masks(MaskOp::Or, &waiting, &exec);
+        }
+        let none = self.mask_none();
+        self.set_exec(SmallVec::from_elem(none, self.vectors));
+    }
+
+    // Loops.
+
+    fn lane_for(&mut self, counter: Value, [lo, hi]: [Operand; 2], step: u32, body: &'a Block, site: u32) {
+        let info = self.plan.lines[site as usize];
+        if self.plan.is_uniform(lo) && self.plan.is_uniform(hi) && info.uniform_jumps {
+            let (lo, hi) = (self.scalar(lo), self.scalar(hi));
+            let vars = self.assigned(&[body], false);
+            let looped = Counted { counter, lo, hi, step, site };
+            return self.loop_together(looped, vars, |this| this.lane_block(body, site + 1, 0));
+        }
+        self.loop_apart(counter, [lo, hi], step, body, site);
+    }
+
+    /// A loop of which all lanes that run make the same trips.
+    pub(super) fn loop_together(&mut self, looped: Counted, vars: Vec<Var>, body: impl FnOnce(&mut Self)) {
+        let Counted { counter, lo, hi, step, site } = looped;
+        let (head, exit) = (self.b.new_block(), self.b.new_block());
+        let next = self.plan.lines[site as usize].continues.then(|| self.b.new_block());
+        let some = self.b.cmp(IntCond::LtU, lo, hi);
+        let start = self.state(&vars);
+        let mut args = vec![lo];
+        args.extend(&start);
+        match self.b.constant(some) {
+            Some(0) => return,
+            Some(_) => self.b.jump(head, &args),
+            None => {
+                let (enter, skip) = (self.b.new_block(), self.b.new_block());
+                self.b.branch(some, enter, skip);
+                self.b.begin(skip);
+                self.b.jump(exit, &start);
+                self.b.begin(enter);
+                self.b.jump(head, &args);
+            }
+        }
+        let mark = self.mark();
+        self.b.begin(head);
+        let count = self.b.param(Kind::S32);
+        self.bind(&vars);
+        self.set_value(counter, Val::Uniform(count));
+        self.loops.push(Loop::Together { exit, next, vars: vars.clone() });
+        body(self);
+        self.loops.pop();
+        if let Some(next) = next {
+            self.jump_to(next, &vars);
+            if self.b.is_target(next) {
+                self.b.begin(next);
+                self.bind(&vars);
+            }
+        }
+        if self.b.is_open() {
+            let left = self.b.int(IntOp::Sub, hi, count);
+            let step_reg = self.b.const_(Kind::S32, step.into());
+            let more = self.b.cmp(IntCond::LtU, step_reg, left);
+            let (again, out) = (self.b.new_block(), self.b.new_block());
+            self.b.branch(more, again, out);
+            self.b.begin(out);
+            let end = self.state(&vars);
+            self.b.jump(exit, &end);
+            self.b.begin(again);
+            self.poll_loop(site, lo, hi);
+            let mut args = vec![self.b.int_const(IntOp::Add, count, step.into())];
+            args.extend(self.state(&vars));
+            self.b.jump(head, &args);
+        }
+        self.back_to(mark);
+        self.b.begin(exit);
+        self.bind(&vars);
+    }
+
+    /// A loop that lanes leave one by one.
+    fn loop_apart(&mut self, counter: Value, [lo, hi]: [Operand; 2], step: u32, body: &'a Block, site: u32) {
+        let one_counter = self.plan.uniform[counter.index()];
+        let (lows, highs) = (self.vectors(lo), self.vectors(hi));
+        let some: Lanes =
+            lows.iter().zip(&highs).map(|(lo, hi)| self.b.cmp(IntCond::LtU, *lo, *hi)).collect();
+        let active = self.running(&some);
+        let before = self.exec.clone();
+        let outer = self.continued.clone();
+        let mut vars = self.assigned(&[body], false);
+        let counts: Lanes = if one_counter { SmallVec::from_elem(self.scalar(lo), 1) } else { lows };
+        let (head, exit) = (self.b.new_block(), self.b.new_block());
+        let (enter, skip) = (self.b.new_block(), self.b.new_block());
+        let any = self.any(&active);
+        let start = self.state(&vars);
+        self.b.branch(any, enter, skip);
+        self.b.begin(skip);
+        self.b.jump(exit, &start);
+        self.b.begin(enter);
+        self.set_exec(active);
+        vars.push(Var::Exec);
+        let mut args: Vec<Reg> = counts.to_vec();
+        args.extend(self.state(&vars));
+        self.b.jump(head, &args);
+
+        let mark = self.mark();
+        self.b.begin(head);
+        let kind = if one_counter { Kind::S32 } else { Kind::V32 };
+        let counts: Lanes = counts.iter().map(|_| self.b.param(kind)).collect();
+        self.bind(&vars);
+        let val = if one_counter { Val::Uniform(counts[0]) } else { Val::Varying(counts.clone(), None) };
+        self.set_value(counter, val.clone());
+        let none = self.mask_none();
+        self.continued = SmallVec::from_elem(none, self.vectors);
+        self.loops.push(Loop::Apart);
+        self.lane_block(body, site + 1, 0);
+        self.loops.pop();
+
+        // Who is still there, waited, and has trips left.
+        let (exec, waiting) = (self.exec_masks(), self.continued.clone());
+        let here = self.zip_masks(MaskOp::Or, &exec, &waiting);
+        let counts_now = self.spread(&val, DataType::U32);
+        let step_lanes = self.b.const_(Kind::V32, step.into());
+        let trips: Lanes = (0..self.vectors)
+            .map(|at| {
+                let left = self.b.int(IntOp::Sub, highs[at], counts_now[at]);
+                self.b.cmp(IntCond::LtU, step_lanes, left)
+            })
+            .collect();
+        let on = self.zip_masks(MaskOp::And, &here, &trips);
+        let any = self.any(&on);
+        let (again, out) = (self.b.new_block(), self.b.new_block());
+        self.b.branch(any, again, out);
+        self.b.begin(out);
+        vars.pop();
+        let end = self.state(&vars);
+        self.b.jump(exit, &end);
+        self.b.begin(again);
+        self.poll();
+        let mut args: Vec<Reg> =
+            counts.iter().map(|count| self.b.int_const(IntOp::Add, *count, step.into())).collect();
+        args.extend(self.state(&vars));
+        args.extend(&on);
+        self.b.jump(head, &args);
+        self.back_to(mark);
+        (self.exec, self.continued) = (before, outer);
+        self.b.begin(exit);
+        self.bind(&vars);
+    }
+
+    /// Looks whether to stop, except in innermost loops of a few trips.
+    fn poll_loop(&mut self, site: u32, lo: Reg, hi: Reg) {
+        let trips = match (self.b.constant(lo), self.b.constant(hi)) {
+            (Some(lo), Some(hi)) => hi.saturating_sub(lo),
+            _ => u64::MAX,
+        };
+        let innermost = !self.plan.has_loop_inside(site);
+        if trips > UNPOLLED_TRIPS_MAX || !innermost {
+            self.poll();
+        }
+    }
+
+    /// Records a trap if any lane is here.
+    fn trap(&mut self, site: u32) {
+        let number = self.trap_sites.partition_point(|found| *found < site) as u64;
+        let record = |this: &mut Self| {
+            let at = Address { base: this.context, index: None, disp: super::context::TRAP };
+            let value = this.b.const_(Kind::S32, number);
+            this.b.emit(Op::Rmw { op: Rmw::MinU, elem: Elem::B32, at, value, shared: true });
+        };
+        match self.exec.masks.clone() {
+            None => record(self),
+            Some(masks) => {
+                let any = self.any(&masks);
+                self.fork(any, &[], record, |_| {});
+            }
+        }
+    }
+}

@@ -1,0 +1,608 @@
+//! Loads, stores, private arrays and the tile product.
+//!
+//! An index that grows by one from lane to lane is one check for all lanes in flight and plain vector accesses behind it; if
+//! the check fails, lanes look for themselves. A uniform index is one scalar access. Any other index gathers or scatters
+//! under a mask. Out of bounds a load gives 0 and a store does nothing.
+
+use super::{Lanes, Lower, Val, context, varying_kind};
+use crate::vector::code::{
+    Address, Elem, Float, FloatCond, Indexed, IntCond, IntOp, Kind, MaskOp, Num, Op, Reg, ShiftOp,
+};
+use vyre_foundation::ir::{BufferId, DataType, Local, Operand, Tile};
+
+/// Where a buffer is.
+#[derive(Clone, Copy)]
+pub(super) struct BufferRegs {
+    /// Its address, an `S64`.
+    pub(super) base: Reg,
+    /// Its elements, an `S32`.
+    pub(super) len: Reg,
+    /// An index below this leaves room for all lanes in flight, an `S32`.
+    pub(super) whole: Reg,
+    /// For workgroup memory: how far behind the start of scratch memory.
+    pub(super) offset: Option<u64>,
+}
+
+/// Private arrays of more elements are filled by a loop.
+const UNROLLED_FILL_MAX: u32 = 8;
+
+pub(super) fn elem(ty: DataType) -> Elem {
+    match ty {
+        DataType::U8 => Elem::U8,
+        DataType::I8 => Elem::I8,
+        DataType::U16 | DataType::F16 | DataType::BF16 => Elem::U16,
+        DataType::I16 => Elem::I16,
+        DataType::U32 | DataType::I32 | DataType::F32 | DataType::Bool => Elem::B32,
+        DataType::U64 | DataType::I64 | DataType::F64 => Elem::B64,
+    }
+}
+
+impl Lower<'_> {
+    /// An element of memory as a register holds it.
+    fn after_load(&mut self, ty: DataType, raw: Reg) -> Reg {
+        match ty {
+            DataType::F16 => self.b.emit(Op::HalfToFloat(raw)),
+            DataType::BF16 => self.b.shift_const(ShiftOp::Shl, raw, 16),
+            _ => raw,
+        }
+    }
+
+    /// A vector as memory holds it; storage buffers show a NaN as the canonical one.
+    fn before_store(&mut self, ty: DataType, storage: bool, reg: Reg) -> Reg {
+        match ty {
+            DataType::F16 => {
+                let half = self.b.emit(Op::FloatToHalf(reg));
+                if !storage {
+                    return half;
+                }
+                let nan = self.b.emit(Op::FloatCmp(FloatCond::Unordered, Float::F32, reg, reg));
+                let quiet = self.const_like(reg, 0x7e00);
+                self.choose(nan, quiet, half)
+            }
+            DataType::BF16 => {
+                // Also in workgroup memory: a NaN's upper half alone could be an infinity.
+                let seen = self.observe(Float::F32, reg);
+                self.b.shift_const(ShiftOp::ShrU, seen, 16)
+            }
+            DataType::F32 if storage => self.observe(Float::F32, reg),
+            DataType::F64 if storage => self.observe(Float::F64, reg),
+            _ => reg,
+        }
+    }
+
+    /// Whether indices into a buffer stay below 2^31.
+    fn is_small(&self, buffer: BufferId) -> bool {
+        self.plan.parts.buffer(buffer).len.is_some_and(|len| len < 1 << 31)
+    }
+
+    /// Whether a line reads words of a buffer of bytes.
+    fn reads_words(&self, ty: DataType, buffer: BufferId) -> bool {
+        ty == DataType::U32 && self.plan.parts.buffer(buffer).ty == DataType::U8
+    }
+
+    /// Whether a line's element is known to be there. The proof holds for lanes that run, so it is good for a scalar
+    /// access only where no mask can be empty.
+    fn is_proven(&self, site: u32) -> bool {
+        self.plan.facts.in_bounds(None, site)
+    }
+
+    // Uniform accesses.
+
+    /// A load at a uniform index whose result is uniform.
+    pub(super) fn load_uniform(&mut self, ty: DataType, buffer: BufferId, index: Operand) -> Reg {
+        let index = self.scalar(index);
+        let raw = match self.reads_words(ty, buffer) {
+            true => self.load_word(buffer, index),
+            false => self.load_element(buffer, elem(ty), index),
+        };
+        if !ty.is_float() {
+            return raw;
+        }
+        let raw = self.b.emit(Op::Splat(raw));
+        self.after_load(ty, raw)
+    }
+
+    /// The element at a uniform index, or 0: an `S` by its kind.
+    fn load_element(&mut self, buffer: BufferId, elem: Elem, index: Reg) -> Reg {
+        let regs = self.buffer(buffer);
+        let there = self.b.cmp(IntCond::LtU, index, regs.len);
+        let wide = self.b.convert(Num::U32, Num::U64, index);
+        let shift = elem.bytes().trailing_zeros();
+        let bytes = self.b.shift_const(ShiftOp::Shl, wide, shift);
+        let inside = self.b.int(IntOp::Add, regs.base, bytes);
+        let zero = self.b.int_const(IntOp::Add, self.context, context::ZERO as u64);
+        let base = self.b.emit(Op::Select(there, inside, zero));
+        self.b.emit(Op::LoadS(elem, Address { base, index: None, disp: 0 }))
+    }
+
+    /// Four bytes from a uniform index on, those out of bounds 0.
+    fn load_word(&mut self, buffer: BufferId, index: Reg) -> Reg {
+        let mut word = self.b.const_(Kind::S32, 0);
+        for byte in 0..4 {
+            // An index that wraps is out of bounds, not at the start.
+            let at = self.b.int_const(IntOp::Add, index, byte);
+            let wrapped = self.b.cmp(IntCond::LtU, at, index);
+            let beyond = self.b.const_(Kind::S32, u32::MAX.into());
+            let at = self.b.emit(Op::Select(wrapped, beyond, at));
+            let found = self.load_element(buffer, Elem::U8, at);
+            let placed = self.b.shift_const(ShiftOp::Shl, found, 8 * byte as u32);
+            word = self.b.int(IntOp::Or, word, placed);
+        }
+        word
+    }
+
+    // Accesses by lanes.
+
+    pub(super) fn load(&mut self, ty: DataType, buffer: BufferId, index: Operand, site: u32) -> Val {
+        if self.plan.is_uniform(index) {
+            let reg = self.load_uniform(ty, buffer, index);
+            let lanes = self.spread(&Val::Uniform(reg), ty.computes_as());
+            return Val::Varying(lanes, None);
+        }
+        let raw = if self.reads_words(ty, buffer) {
+            self.load_words(buffer, index)
+        } else {
+            self.load_lanes(elem(ty), buffer, index, site)
+        };
+        Val::Varying(raw.into_iter().map(|reg| self.after_load(ty, reg)).collect(), None)
+    }
+
+    fn load_lanes(&mut self, elem: Elem, buffer: BufferId, index: Operand, site: u32) -> Lanes {
+        let regs = self.buffer(buffer);
+        let proven = self.is_proven(site);
+        let line = self.line_of(index).filter(|line| line.stride == 1);
+        let indices = self.vectors(index);
+        let Some(line) = line else {
+            return self.gather(elem, buffer, &indices, proven);
+        };
+        let row = |this: &mut Self| -> Lanes {
+            let start = this.b.convert(Num::U32, Num::U64, line.base);
+            let addresses = this.row(regs, elem, start);
+            addresses.into_iter().map(|from| this.b.emit(Op::LoadV(elem, from, None))).collect()
+        };
+        if proven && self.exec.masks.is_none() {
+            return row(self);
+        }
+        let fits = self.b.cmp(IntCond::LtU, line.base, regs.whole);
+        self.two_ways(fits, elem.vector(), row, |this| this.gather(elem, buffer, &indices, proven))
+    }
+
+    /// Registers from one of two ways, the second of them rare.
+    fn two_ways(
+        &mut self,
+        cond: Reg,
+        kind: Kind,
+        then: impl FnOnce(&mut Self) -> Lanes,
+        otherwise: impl FnOnce(&mut Self) -> Lanes,
+    ) -> Lanes {
+        let (yes, no, join) = (self.b.new_block(), self.b.new_block(), self.b.new_block());
+        self.b.branch(cond, yes, no);
+        self.b.begin(yes);
+        let regs = then(self);
+        self.b.jump(join, &regs);
+        self.b.begin(no);
+        self.b.set_cold();
+        let regs = otherwise(self);
+        self.b.jump(join, &regs);
+        self.b.begin(join);
+        regs.iter().map(|_| self.b.param(kind)).collect()
+    }
+
+    /// The addresses of a row of elements from `start` (an `S64`) on, one for each vector in flight.
+    fn row(&mut self, regs: BufferRegs, elem: Elem, start: Reg) -> Vec<Address> {
+        let vector = self.lanes_per_vector() * elem.bytes();
+        let index = Some((start, elem.bytes() as u8));
+        let (base, disp) = match regs.offset {
+            Some(offset) => (self.scratch, offset as i32),
+            None => (regs.base, 0),
+        };
+        (0..self.vectors as i32).map(|at| Address { base, index, disp: disp + at * vector as i32 }).collect()
+    }
+
+    /// The lanes that run and whose element is there; `None` for all.
+    fn in_bounds(&mut self, buffer: BufferId, indices: &[Reg], proven: bool) -> Option<Lanes> {
+        if proven {
+            return self.exec.masks.clone();
+        }
+        let len = self.buffer(buffer).len;
+        let len = self.b.emit(Op::Splat(len));
+        let inside: Lanes = indices.iter().map(|index| self.b.cmp(IntCond::LtU, *index, len)).collect();
+        Some(self.running(&inside))
+    }
+
+    fn gather(&mut self, elem: Elem, buffer: BufferId, indices: &[Reg], proven: bool) -> Lanes {
+        let masks = self.in_bounds(buffer, indices, proven);
+        let (base, small) = (self.buffer(buffer).base, self.is_small(buffer));
+        let scale = elem.bytes() as u8;
+        (0..indices.len())
+            .map(|at| {
+                let mask = masks.as_ref().map(|masks| masks[at]);
+                self.b.emit(Op::Gather(elem, Indexed { base, index: indices[at], scale, small, mask }))
+            })
+            .collect()
+    }
+
+    /// Four bytes from each lane's index on, those out of bounds 0.
+    fn load_words(&mut self, buffer: BufferId, index: Operand) -> Lanes {
+        let indices = self.vectors(index);
+        let exec = self.exec_masks();
+        let regs = self.buffer(buffer);
+        // All four are there if the index is at most `len - 4`, and `len` is at least 4.
+        let four = self.b.const_(Kind::S32, 4);
+        let long = self.b.cmp(IntCond::LeU, four, regs.len);
+        let last = self.b.int(IntOp::Sub, regs.len, four);
+        let last = self.b.emit(Op::Splat(last));
+        let long = self.spread_reg(long, DataType::Bool);
+        let whole: Lanes = indices
+            .iter()
+            .map(|index| {
+                let inside = self.b.cmp(IntCond::LeU, *index, last);
+                self.b.emit(Op::Mask(MaskOp::And, inside, long))
+            })
+            .collect();
+        let broken = self.zip_masks(MaskOp::AndNot, &exec, &whole);
+        let masks = self.zip_masks(MaskOp::And, &exec, &whole);
+        let small = self.is_small(buffer);
+        let any_broken = self.any(&broken);
+        let broken_bits = self.b.emit(Op::MaskToBits(any_broken));
+        let zero = self.b.const_(Kind::S32, 0);
+        let fits = self.b.cmp(IntCond::Eq, broken_bits, zero);
+        let word = |this: &mut Self, at: usize| {
+            let mask = Some(masks[at]);
+            this.b.emit(Op::Gather(
+                Elem::B32,
+                Indexed { base: regs.base, index: indices[at], scale: 1, small, mask },
+            ))
+        };
+        let count = indices.len();
+        self.two_ways(
+            fits,
+            Kind::V32,
+            |this| (0..count).map(|at| word(this, at)).collect(),
+            |this| (0..count).map(|at| this.bytes_of(buffer, indices[at], exec[at])).collect(),
+        )
+    }
+
+    fn bytes_of(&mut self, buffer: BufferId, index: Reg, exec: Reg) -> Reg {
+        let (regs, small) = (self.buffer(buffer), self.is_small(buffer));
+        let len = self.b.emit(Op::Splat(regs.len));
+        let mut word = self.b.const_(Kind::V32, 0);
+        for byte in 0..4 {
+            let at = self.b.int_const(IntOp::Add, index, byte);
+            let inside = self.b.cmp(IntCond::LtU, at, len);
+            let ahead = self.b.cmp(IntCond::LeU, index, at);
+            let mask = self.b.emit(Op::Mask(MaskOp::And, inside, ahead));
+            let mask = self.b.emit(Op::Mask(MaskOp::And, mask, exec));
+            let from = Indexed { base: regs.base, index: at, scale: 1, small, mask: Some(mask) };
+            let found = self.b.emit(Op::Gather(Elem::U8, from));
+            let placed = self.b.shift_const(ShiftOp::Shl, found, 8 * byte as u32);
+            word = self.b.int(IntOp::Or, word, placed);
+        }
+        word
+    }
+
+    pub(super) fn store(
+        &mut self,
+        ty: DataType,
+        buffer: BufferId,
+        index: Operand,
+        value: Operand,
+        site: u32,
+    ) {
+        let storage = self.plan.parts.buffer(buffer).binding().is_some();
+        let values = self.vectors(value);
+        let values: Lanes = values.into_iter().map(|reg| self.before_store(ty, storage, reg)).collect();
+        let (elem, regs, proven) = (elem(ty), self.buffer(buffer), self.is_proven(site));
+        let line = self.line_of(index).filter(|line| line.stride == 1);
+        let indices = self.vectors(index);
+        let Some(line) = line else {
+            return self.scatter(elem, buffer, &indices, &values, proven);
+        };
+        let masks = self.exec.masks.clone();
+        let row = |this: &mut Self| {
+            let start = this.b.convert(Num::U32, Num::U64, line.base);
+            for (at, to) in this.row(regs, elem, start).into_iter().enumerate() {
+                let mask = masks.as_ref().map(|masks| masks[at]);
+                this.b.effect(Op::StoreV(elem, to, values[at], mask));
+            }
+        };
+        if proven && self.exec.masks.is_none() {
+            return row(self);
+        }
+        let fits = self.b.cmp(IntCond::LtU, line.base, regs.whole);
+        self.two_ways(
+            fits,
+            Kind::V32,
+            |this| {
+                row(this);
+                Lanes::new()
+            },
+            |this| {
+                this.scatter(elem, buffer, &indices, &values, proven);
+                Lanes::new()
+            },
+        );
+    }
+
+    fn scatter(&mut self, elem: Elem, buffer: BufferId, indices: &[Reg], values: &[Reg], proven: bool) {
+        let masks = self.in_bounds(buffer, indices, proven);
+        let (base, small) = (self.buffer(buffer).base, self.is_small(buffer));
+        let scale = elem.bytes() as u8;
+        for at in 0..indices.len() {
+            let mask = masks.as_ref().map(|masks| masks[at]);
+            let to = Indexed { base, index: indices[at], scale, small, mask };
+            self.b.effect(Op::Scatter(elem, to, values[at]));
+        }
+    }
+
+    // Private arrays: elements stand in rows of all lanes in flight, as registers hold them.
+
+    fn array_elem(&self, ty: DataType) -> Elem {
+        if ty.bits() == 64 { Elem::B64 } else { Elem::B32 }
+    }
+
+    /// The address of an array's first element, for the lanes at hand.
+    fn array_base(&mut self, local: Local) -> Reg {
+        let array = self.arrays[local.index()].unwrap_or_else(|| unreachable!("${} has memory", local.0));
+        let start = self.b.int_const(IntOp::Add, self.scratch, array.offset);
+        let Some(group) = self.group.filter(|_| array.group_bytes > 0) else { return start };
+        // The base counts lanes, `stride` of them a group.
+        let per_lane = array.group_bytes / u64::from(self.stride());
+        let ahead = self.b.int_const(IntOp::Mul, group.base_wide, per_lane);
+        self.b.int(IntOp::Add, start, ahead)
+    }
+
+    fn array_address(&self, base: Reg, elem: Elem, index: Option<Reg>, vector: usize) -> Address {
+        let disp = vector as i32 * (self.lanes_per_vector() * elem.bytes()) as i32;
+        Address { base, index: index.map(|index| (index, 1)), disp }
+    }
+
+    /// How far the row of a uniform index lies behind the first, an `S64`.
+    fn array_row(&mut self, elem: Elem, index: Reg) -> Reg {
+        let wide = self.b.convert(Num::U32, Num::U64, index);
+        self.b.int_const(IntOp::Mul, wide, u64::from(self.stride() * elem.bytes()))
+    }
+
+    pub(super) fn array_fill(&mut self, local: Local, ty: DataType, len: u32, init: Operand) {
+        let elem = self.array_elem(ty);
+        let init = self.vectors(init);
+        let init: Lanes = init.into_iter().map(|reg| self.bits_of(reg)).collect();
+        let base = self.array_base(local);
+        let put = |this: &mut Self, index: Reg| {
+            let row = this.array_row(elem, index);
+            for (at, reg) in init.iter().enumerate() {
+                let to = this.array_address(base, elem, Some(row), at);
+                this.b.effect(Op::StoreV(elem, to, *reg, None));
+            }
+        };
+        if len <= UNROLLED_FILL_MAX {
+            for index in 0..len {
+                let index = self.b.const_(Kind::S32, index.into());
+                put(self, index);
+            }
+            return;
+        }
+        self.count_to(len, &[], |this, index, _| {
+            put(this, index);
+            Vec::new()
+        });
+    }
+
+    pub(super) fn array_get(&mut self, local: Local, ty: DataType, index: Operand, _site: u32) -> Val {
+        let elem = self.array_elem(ty);
+        let len = self.plan.locals[local.index()].len.unwrap_or(0);
+        let base = self.array_base(local);
+        let lanes: Lanes = if self.plan.is_uniform(index) {
+            let index = self.scalar(index);
+            let (there, row) = self.array_place(elem, index, len);
+            (0..self.vectors)
+                .map(|at| {
+                    let from = self.array_address(base, elem, Some(row), at);
+                    let found = self.b.emit(Op::LoadV(elem, from, None));
+                    let zero = self.const_like(found, 0);
+                    self.choose(there, found, zero)
+                })
+                .collect()
+        } else {
+            let indices = self.vectors(index);
+            (0..self.vectors)
+                .map(|at| {
+                    let from = self.array_lanes(base, elem, indices[at], len, at);
+                    self.b.emit(Op::Gather(elem, from))
+                })
+                .collect()
+        };
+        let lanes = lanes.into_iter().map(|reg| self.truth_of(ty, reg)).collect();
+        Val::Varying(lanes, None)
+    }
+
+    /// 0 and 1 as a mask where the type is bool.
+    pub(super) fn truth_of(&mut self, ty: DataType, reg: Reg) -> Reg {
+        if varying_kind(ty) != Kind::Mask {
+            return reg;
+        }
+        let zero = self.const_like(reg, 0);
+        self.b.cmp(IntCond::Ne, reg, zero)
+    }
+
+    /// Whether a uniform index is in bounds, and its row, or the first.
+    fn array_place(&mut self, elem: Elem, index: Reg, len: u32) -> (Reg, Reg) {
+        let (limit, zero) = (self.b.const_(Kind::S32, len.into()), self.b.const_(Kind::S32, 0));
+        let there = self.b.cmp(IntCond::LtU, index, limit);
+        let index = self.b.emit(Op::Select(there, index, zero));
+        (there, self.array_row(elem, index))
+    }
+
+    /// Where the lanes of one vector find their own indices' elements.
+    fn array_lanes(&mut self, base: Reg, elem: Elem, index: Reg, len: u32, vector: usize) -> Indexed {
+        let limit = self.b.const_(Kind::V32, len.into());
+        let there = self.b.cmp(IntCond::LtU, index, limit);
+        let mask = match self.exec.masks.clone() {
+            None => there,
+            Some(masks) => self.b.emit(Op::Mask(MaskOp::And, there, masks[vector])),
+        };
+        let rows = self.b.int_const(IntOp::Mul, index, self.stride().into());
+        let lane = self.b.emit(Op::LaneIndex);
+        let place = self.b.int_const(IntOp::Add, lane, vector as u64 * u64::from(self.lanes_per_vector()));
+        let index = self.b.int(IntOp::Add, rows, place);
+        Indexed { base, index, scale: elem.bytes() as u8, small: true, mask: Some(mask) }
+    }
+
+    pub(super) fn array_set(
+        &mut self,
+        local: Local,
+        ty: DataType,
+        index: Operand,
+        value: Operand,
+        _site: u32,
+    ) {
+        let elem = self.array_elem(ty);
+        let len = self.plan.locals[local.index()].len.unwrap_or(0);
+        let values = self.vectors(value);
+        let values: Lanes = values.into_iter().map(|reg| self.bits_of(reg)).collect();
+        let base = self.array_base(local);
+        if !self.plan.is_uniform(index) {
+            let indices = self.vectors(index);
+            for (at, value) in values.into_iter().enumerate() {
+                let to = self.array_lanes(base, elem, indices[at], len, at);
+                self.b.effect(Op::Scatter(elem, to, value));
+            }
+            return;
+        }
+        let index = self.scalar(index);
+        let (there, row) = self.array_place(elem, index, len);
+        let known = self.b.constant(there).is_some_and(|there| there != 0);
+        let masks = match (self.exec.masks.clone(), known) {
+            (masks, true) => masks,
+            (masks, false) => {
+                let there = self.spread_reg(there, DataType::Bool);
+                let exec = masks.unwrap_or_else(|| self.exec_masks());
+                Some(exec.into_iter().map(|mask| self.b.emit(Op::Mask(MaskOp::And, mask, there))).collect())
+            }
+        };
+        for (at, value) in values.into_iter().enumerate() {
+            let to = self.array_address(base, elem, Some(row), at);
+            let mask = masks.as_ref().map(|masks: &Lanes| masks[at]);
+            self.b.effect(Op::StoreV(elem, to, value, mask));
+        }
+    }
+
+    // Loops of the lowering's own.
+
+    /// Runs `body` for 0, 1, ... below `count`, which is not 0, and hands its registers from trip to trip.
+    pub(super) fn count_to(
+        &mut self,
+        count: u32,
+        start: &[Reg],
+        body: impl FnOnce(&mut Self, Reg, &[Reg]) -> Vec<Reg>,
+    ) -> Vec<Reg> {
+        let (head, again, exit) = (self.b.new_block(), self.b.new_block(), self.b.new_block());
+        let mut args = vec![self.b.const_(Kind::S32, 0)];
+        args.extend(start);
+        self.b.jump(head, &args);
+        self.b.begin(head);
+        let index = self.b.param(Kind::S32);
+        let carried: Vec<Reg> = start.iter().map(|reg| self.b.param(self.b.kind(*reg))).collect();
+        let results = body(self, index, &carried);
+        let next = self.b.int_const(IntOp::Add, index, 1);
+        let limit = self.b.const_(Kind::S32, count.into());
+        let more = self.b.cmp(IntCond::LtU, next, limit);
+        self.b.branch(more, again, exit);
+        self.b.begin(again);
+        let mut args = vec![next];
+        args.extend(&results);
+        self.b.jump(head, &args);
+        self.b.begin(exit);
+        results
+    }
+
+    // The tile product.
+
+    /// `c[i*n + j] += a[i*k + l] * b[j*k + l]` over the tiles, a vector of columns `j` at a time.
+    pub(super) fn mma(&mut self, [m, n, k]: [u32; 3], tiles: [&Tile; 3]) {
+        let [c, a, b] = tiles.map(|tile| self.tile(tile));
+        let lanes = self.lanes_per_vector();
+        self.count_to(m, &[], |this, i, _| {
+            this.count_to(n.div_ceil(lanes), &[], |this, part, _| {
+                let first = this.b.int_const(IntOp::Mul, part, lanes.into());
+                let limit = this.b.const_(Kind::S32, n.into());
+                let left = this.b.int(IntOp::Sub, limit, first);
+                let columns = this.b.emit(Op::MaskFirst(left));
+                let row = this.b.int_const(IntOp::Mul, i, n.into());
+                let at = this.b.int(IntOp::Add, row, first);
+                let (to, mask) = this.tile_row(c, at, columns);
+                let sum = this.b.emit(Op::LoadV(Elem::B32, to, Some(mask)));
+                let sums = this.count_to(k, &[sum], |this, l, sums| {
+                    vec![this.mma_step([i, first, l], k, [a, b], columns, sums[0])]
+                });
+                this.b.effect(Op::StoreV(Elem::B32, to, sums[0], Some(mask)));
+                Vec::new()
+            });
+            Vec::new()
+        });
+    }
+
+    /// One product added to a vector of sums.
+    fn mma_step(
+        &mut self,
+        [i, first, l]: [Reg; 3],
+        k: u32,
+        [a, b]: [TileRegs; 2],
+        columns: Reg,
+        sum: Reg,
+    ) -> Reg {
+        let row = self.b.int_const(IntOp::Mul, i, k.into());
+        let at = self.b.int(IntOp::Add, row, l);
+        let there = self.b.cmp(IntCond::LtU, at, a.left);
+        let wide = self.b.convert(Num::U32, Num::U64, at);
+        let inside = self.b.int(IntOp::Add, a.base, wide);
+        let zero = self.b.int_const(IntOp::Add, self.context, context::ZERO as u64);
+        let base = self.b.emit(Op::Select(there, inside, zero));
+        let left = self.b.emit(Op::LoadS(Elem::I8, Address { base, index: None, disp: 0 }));
+        let left = self.b.emit(Op::Splat(left));
+        let lane = self.b.emit(Op::LaneIndex);
+        let first = self.b.emit(Op::Splat(first));
+        let column = self.b.int(IntOp::Add, lane, first);
+        let start = self.b.int_const(IntOp::Mul, column, k.into());
+        let l = self.b.emit(Op::Splat(l));
+        let index = self.b.int(IntOp::Add, start, l);
+        let limit = self.b.emit(Op::Splat(b.left));
+        let inside = self.b.cmp(IntCond::LtU, index, limit);
+        let mask = Some(self.b.emit(Op::Mask(MaskOp::And, inside, columns)));
+        let from = Indexed { base: b.base, index, scale: 1, small: true, mask };
+        let right = self.b.emit(Op::Gather(Elem::I8, from));
+        let product = self.b.int(IntOp::Mul, left, right);
+        self.b.int(IntOp::Add, sum, product)
+    }
+
+    /// Where a tile starts, and how many elements are there from then on. Indices are exact sums: none wraps.
+    fn tile(&mut self, tile: &Tile) -> TileRegs {
+        let regs = self.buffer(tile.buffer);
+        let offset = self.scalar(tile.offset);
+        let more = self.b.int(IntOp::MaxU, regs.len, offset);
+        let left = self.b.int(IntOp::Sub, more, offset);
+        let size = self.plan.parts.buffer(tile.buffer).ty.bytes() as u64;
+        let wide = self.b.convert(Num::U32, Num::U64, offset);
+        let bytes = self.b.int_const(IntOp::Mul, wide, size);
+        TileRegs { base: self.b.int(IntOp::Add, regs.base, bytes), left }
+    }
+
+    /// A row of a tile of words from element `at` on: its address, and which of `columns` are there.
+    fn tile_row(&mut self, tile: TileRegs, at: Reg, columns: Reg) -> (Address, Reg) {
+        let more = self.b.int(IntOp::MaxU, tile.left, at);
+        let left = self.b.int(IntOp::Sub, more, at);
+        let there = self.b.emit(Op::MaskFirst(left));
+        let mask = self.b.emit(Op::Mask(MaskOp::And, there, columns));
+        let index = self.b.convert(Num::U32, Num::U64, at);
+        (Address { base: tile.base, index: Some((index, 4)), disp: 0 }, mask)
+    }
+}
+
+/// A tile's place.
+#[derive(Clone, Copy)]
+struct TileRegs {
+    /// Its first element's address, an `S64`.
+    base: Reg,
+    /// The elements from there to the buffer's end, an `S32`.
+    left: Reg,
+}

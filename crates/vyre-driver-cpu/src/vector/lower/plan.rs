@@ -1,0 +1,427 @@
+//! What the lowering knows about a program before it writes any code.
+//!
+//! One walk numbers the lines and finds which of them stand at *group level*: lines that the lanes of a workgroup take
+//! together, because they hold a barrier or leave a loop that does. Between those lie *runs*, each of which becomes one
+//! loop over the workgroup's lanes. A value that is the same for all lanes is kept in one register; any other value that is
+//! used in a later run lives in memory between them, or is computed again where that is cheap.
+
+use vyre_foundation::ir::{
+    BufferKind, ComputeOp, DataType, Node, Operand, ProgramParts, Value, value_types, walk,
+};
+use vyre_foundation::opt::range;
+use vyre_foundation::validate::ValidProgram;
+use vyre_foundation::validate::uniformity::{self, BodyUniformity, Level};
+
+/// A mutable local or private array.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LocalInfo {
+    pub(super) ty: DataType,
+    /// The elements of an array.
+    pub(super) len: Option<u32>,
+    /// Whether one register holds it for all lanes.
+    pub(super) uniform: bool,
+    /// Whether it must outlast a run.
+    pub(super) crosses: bool,
+}
+
+/// What is known about a line.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LineInfo {
+    /// Lines of the subtree, this one counted.
+    pub(super) size: u32,
+    /// The site of the first line of the `else` block.
+    pub(super) else_site: u32,
+    /// Whether the lanes of a workgroup take it together.
+    pub(super) at_group: bool,
+    /// Whether the subtree has a `break` or `continue` of a loop around it.
+    pub(super) leaves: bool,
+    /// For a loop: whether every `break` and `continue` of it stands under uniform conditions only.
+    pub(super) uniform_jumps: bool,
+    /// For a loop: whether it has a `continue`.
+    pub(super) continues: bool,
+    /// Whether the subtree has a loop below this line.
+    pub(super) nested_loop: bool,
+}
+
+/// The analyses of a program.
+pub(super) struct Plan<'a> {
+    pub(super) parts: &'a ProgramParts,
+    pub(super) types: Vec<DataType>,
+    pub(super) levels: BodyUniformity,
+    pub(super) facts: range::AccessFacts,
+    pub(super) lines: Vec<LineInfo>,
+    pub(super) locals: Vec<LocalInfo>,
+    /// The line that assigns each value.
+    pub(super) defs: Vec<Option<&'a Node>>,
+    /// Whether one register holds a value for all lanes.
+    pub(super) uniform: Vec<bool>,
+    /// Whether a value is kept in memory from the run that assigns it to those that use it.
+    pub(super) crosses: Vec<bool>,
+    /// Whether a value is computed again where it is used in another run.
+    pub(super) again: Vec<bool>,
+    /// Whether any vector of 64-bit lanes is needed.
+    pub(super) wide: bool,
+}
+
+impl<'a> Plan<'a> {
+    /// Analyses a program. If `one_group`, all lanes of a workgroup fit the vectors in flight, and nothing splits.
+    pub(super) fn new(program: &'a ValidProgram, one_group: impl Fn(bool) -> bool) -> Plan<'a> {
+        let parts = program.parts();
+        let body = &parts.body;
+        let types = value_types(body, None, &parts.functions);
+        let mut plan = Plan {
+            parts,
+            types: types.into_iter().map(|ty| ty.unwrap_or(DataType::U32)).collect(),
+            levels: uniformity::analyse(parts).body,
+            facts: range::analyse(program),
+            lines: Vec::new(),
+            locals: vec![
+                LocalInfo { ty: DataType::U32, len: None, uniform: false, crosses: false };
+                body.locals.len()
+            ],
+            defs: vec![None; body.values.len()],
+            uniform: Vec::new(),
+            crosses: vec![false; body.values.len()],
+            again: vec![false; body.values.len()],
+            wide: false,
+        };
+        plan.measure(&body.block);
+        plan.find_uniform();
+        plan.wide = plan.needs_wide();
+        if !one_group(plan.wide) {
+            plan.mark_group_level(&body.block, 0, &mut Vec::new());
+        }
+        plan.find_jumps(&body.block, 0, &mut Vec::new(), true);
+        // Group-level loops have a uniform counter, whatever their bounds look like.
+        plan.find_uniform();
+        plan.find_crossings();
+        plan
+    }
+
+    pub(super) fn is_uniform(&self, operand: Operand) -> bool {
+        operand.value().is_none_or(|value| self.uniform[value.index()])
+    }
+
+    pub(super) fn ty(&self, operand: Operand) -> DataType {
+        match operand {
+            Operand::Value(value) => self.types[value.index()],
+            Operand::Literal(literal) => literal.ty(),
+        }
+    }
+
+    /// Whether no lane writes the buffer.
+    pub(super) fn is_constant(&self, buffer: vyre_foundation::ir::BufferId) -> bool {
+        !self.parts.buffer(buffer).is_writable()
+    }
+
+    /// Whether a loop holds another.
+    pub(super) fn has_loop_inside(&self, site: u32) -> bool {
+        self.lines[site as usize].nested_loop
+    }
+
+    fn measure(&mut self, block: &'a [Node]) -> u32 {
+        let mut total = 0;
+        for node in block {
+            let site = self.lines.len();
+            self.lines.push(LineInfo::default());
+            if let Some(result) = node.result() {
+                self.defs[result.index()] = Some(node);
+            }
+            if let Node::Var { local, ty, len, .. } = node {
+                self.locals[local.index()] = LocalInfo { ty: *ty, len: *len, ..self.locals[local.index()] };
+            }
+            let mut size = 1;
+            for (at, inner) in node.blocks().enumerate() {
+                if at == 1 {
+                    self.lines[site].else_site = self.lines.len() as u32;
+                }
+                let from = self.lines.len();
+                size += self.measure(inner);
+                let mut nested = inner.iter().any(|node| matches!(node, Node::For { .. }));
+                nested |= self.lines[from..].iter().any(|line| line.nested_loop);
+                self.lines[site].nested_loop |= nested;
+            }
+            self.lines[site].size = size;
+            total += size;
+        }
+        total
+    }
+
+    /// Decides what one register holds: what the language calls uniform, less what comes out of memory that lanes write
+    /// or out of private arrays, which are per lane here even where all lanes agree.
+    fn find_uniform(&mut self) {
+        self.uniform = vec![true; self.types.len()];
+        for at in 0..self.locals.len() {
+            let local = vyre_foundation::ir::Local(at as u32);
+            self.locals[at].uniform =
+                self.locals[at].len.is_none() && self.levels.local(local) != Level::Varying;
+        }
+        loop {
+            let mut changed = false;
+            let (uniform, locals, lines) = (&mut self.uniform, &mut self.locals, &self.lines);
+            let (levels, parts) = (&self.levels, self.parts);
+            walk(&parts.body.block, |site, _, node| {
+                let mut operands = true;
+                node.for_each_operand(|operand| {
+                    operands &= operand.value().is_none_or(|value| uniform[value.index()]);
+                });
+                let holds = match node {
+                    Node::Compute { .. } | Node::Len { .. } | Node::UniformLoad { .. } => {
+                        matches!(node, Node::UniformLoad { .. }) || operands
+                    }
+                    Node::Builtin { result, .. } => levels.value(*result) != Level::Varying,
+                    Node::Load { buffer, .. } => operands && !parts.buffer(*buffer).is_writable(),
+                    Node::Get { local, index: None, .. } => locals[local.index()].uniform,
+                    Node::For { lo, .. } => {
+                        let known = lo.value().is_none_or(|value| uniform[value.index()]);
+                        known || lines[site as usize].at_group
+                    }
+                    Node::Var { local, len: None, .. } | Node::Set { local, index: None, .. } => {
+                        let keeps = locals[local.index()].uniform && operands;
+                        changed |= keeps != locals[local.index()].uniform;
+                        locals[local.index()].uniform = keeps;
+                        true
+                    }
+                    _ => false,
+                };
+                if let Some(result) = node.result()
+                    && uniform[result.index()] != holds
+                {
+                    // Values only ever fall.
+                    changed |= !holds;
+                    uniform[result.index()] &= holds;
+                }
+            });
+            if !changed {
+                return;
+            }
+        }
+    }
+
+    /// Whether some vector has 64-bit lanes: 64-bit values that are not scalars, and what is computed in f64.
+    fn needs_wide(&self) -> bool {
+        let is_wide = |ty: DataType| ty.bits() == 64;
+        let vector = |ty: DataType, uniform: bool| is_wide(ty) && (ty.is_float() || !uniform);
+        let mut wide = self.locals.iter().any(|local| vector(local.ty, local.uniform));
+        walk(&self.parts.body.block, |_, _, node| {
+            if let Some(result) = node.result() {
+                wide |= vector(self.types[result.index()], self.uniform[result.index()]);
+            }
+            wide |= match node {
+                Node::Compute { op: ComputeOp::Fma, ty: DataType::BF16, .. } => true,
+                // Casts of literals and of uniform integers go through vectors.
+                Node::Compute { op: ComputeOp::Cast, ty, args, .. } => {
+                    let source = self.ty(args[0]);
+                    is_wide(source) && ty.is_float() || is_wide(*ty) && source.is_float()
+                }
+                Node::Compute { ty, .. } | Node::Subgroup { ty, .. } => is_wide(*ty) && ty.is_float(),
+                Node::Store { ty, .. } | Node::Atomic { ty, .. } => is_wide(*ty),
+                _ => false,
+            };
+            node.for_each_operand(|operand| wide |= vector(self.ty(operand), self.is_uniform(operand)));
+        });
+        wide
+    }
+
+    /// Marks the lines that synchronise a workgroup, and what encloses them.
+    fn mark_group_level(&mut self, block: &[Node], first: u32, loops: &mut Vec<u32>) -> bool {
+        let mut any = false;
+        let mut site = first;
+        for node in block {
+            let info = self.lines[site as usize];
+            let mut marked = synchronises(node);
+            if matches!(node, Node::For { .. }) {
+                loops.push(site);
+            }
+            for (at, inner) in node.blocks().enumerate() {
+                let start = if at == 0 { site + 1 } else { info.else_site };
+                marked |= self.mark_group_level(inner, start, loops);
+            }
+            if matches!(node, Node::For { .. }) {
+                loops.pop();
+                if marked {
+                    self.mark_jumps(node, site);
+                }
+            }
+            self.lines[site as usize].at_group |= marked;
+            any |= marked;
+            site += info.size;
+        }
+        any
+    }
+
+    /// Marks what leaves a group-level loop: each such line, and the `if`s around it.
+    fn mark_jumps(&mut self, node: &Node, site: u32) -> bool {
+        let info = self.lines[site as usize];
+        let mut any = false;
+        for (at, inner) in node.blocks().enumerate() {
+            let mut inner_site = if at == 0 { site + 1 } else { info.else_site };
+            for line in inner {
+                let marked = match line {
+                    Node::Break | Node::Continue => true,
+                    Node::If { .. } => self.mark_jumps(line, inner_site),
+                    _ => false,
+                };
+                self.lines[inner_site as usize].at_group |= marked;
+                any |= marked;
+                inner_site += self.lines[inner_site as usize].size;
+            }
+        }
+        any
+    }
+
+    /// Finds which subtrees leave a loop around them, and which loops are left uniformly.
+    fn find_jumps(&mut self, block: &[Node], first: u32, loops: &mut Vec<u32>, uniform: bool) -> bool {
+        let mut leaves = false;
+        let mut site = first;
+        for node in block {
+            let info = self.lines[site as usize];
+            let this = match node {
+                Node::Break | Node::Continue => {
+                    if let Some(target) = loops.last() {
+                        let target = &mut self.lines[*target as usize];
+                        target.uniform_jumps &= uniform;
+                        target.continues |= matches!(node, Node::Continue);
+                    }
+                    true
+                }
+                Node::If { cond, then, otherwise } => {
+                    let under = uniform && self.is_uniform(*cond);
+                    let then = self.find_jumps(then, site + 1, loops, under);
+                    self.find_jumps(otherwise, info.else_site, loops, under) || then
+                }
+                Node::For { body, .. } => {
+                    self.lines[site as usize].uniform_jumps = true;
+                    loops.push(site);
+                    self.find_jumps(body, site + 1, loops, true);
+                    loops.pop();
+                    false
+                }
+                _ => false,
+            };
+            self.lines[site as usize].leaves = this;
+            leaves |= this;
+            site += info.size;
+        }
+        leaves
+    }
+
+    /// Gives every run a number, and finds what is used outside the run it comes from.
+    fn find_crossings(&mut self) {
+        let mut runs = vec![0; self.lines.len()];
+        number_runs(&self.lines, &self.parts.body.block, 0, &mut 0, &mut runs);
+        let mut homes = vec![0; self.types.len()];
+        let mut local_runs: Vec<Option<u32>> = vec![None; self.locals.len()];
+        let parts = self.parts;
+        walk(&parts.body.block, |site, _, node| {
+            let run = runs[site as usize];
+            if let Some(result) = node.result() {
+                homes[result.index()] = run;
+                self.again[result.index()] = self.is_cheap(node);
+            }
+            if let Some(local) = node.local() {
+                let first = *local_runs[local.index()].get_or_insert(run);
+                self.locals[local.index()].crosses |= first != run;
+            }
+        });
+        walk(&parts.body.block, |site, _, node| {
+            let run = runs[site as usize];
+            node.for_each_operand(|operand| {
+                let Some(value) = operand.value() else { return };
+                let at = value.index();
+                self.crosses[at] |= !self.uniform[at] && !self.again[at] && homes[at] != run;
+            });
+        });
+        for local in &mut self.locals {
+            local.crosses &= !local.uniform;
+        }
+    }
+
+    /// Whether a value is as cheap to compute again as to load: places, and sums over them.
+    fn is_cheap(&self, node: &Node) -> bool {
+        match node {
+            Node::Builtin { result, .. } => !self.uniform[result.index()],
+            Node::Compute { op, ty, args, result } => {
+                let simple = matches!(
+                    op,
+                    ComputeOp::Add
+                        | ComputeOp::Sub
+                        | ComputeOp::Mul
+                        | ComputeOp::And
+                        | ComputeOp::Or
+                        | ComputeOp::Xor
+                        | ComputeOp::Shl
+                        | ComputeOp::Shr
+                        | ComputeOp::Eq
+                        | ComputeOp::Ne
+                        | ComputeOp::Lt
+                        | ComputeOp::Le
+                        | ComputeOp::Gt
+                        | ComputeOp::Ge
+                ) && matches!(ty, DataType::U32 | DataType::I32);
+                let known = |arg: &Operand| {
+                    arg.value().is_none_or(|v: Value| self.uniform[v.index()] || self.again[v.index()])
+                };
+                simple && !self.uniform[result.index()] && args.iter().all(known)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Whether the lanes of a workgroup meet at this line. Subgroups are smaller than the vectors in flight, so their ops
+/// and barriers need no meeting.
+fn synchronises(node: &Node) -> bool {
+    match node {
+        Node::UniformLoad { .. } | Node::Mma { .. } => true,
+        Node::Barrier { ordering } => *ordering != vyre_foundation::ir::MemoryOrdering::Subgroup,
+        Node::AllReduce { .. }
+        | Node::AllGather { .. }
+        | Node::ReduceScatter { .. }
+        | Node::Broadcast { .. } => true,
+        Node::Compute { .. }
+        | Node::Builtin { .. }
+        | Node::Subgroup { .. }
+        | Node::Load { .. }
+        | Node::Store { .. }
+        | Node::Len { .. }
+        | Node::Atomic { .. }
+        | Node::Var { .. }
+        | Node::Get { .. }
+        | Node::Set { .. }
+        | Node::If { .. }
+        | Node::For { .. }
+        | Node::Break
+        | Node::Continue
+        | Node::Call { .. }
+        | Node::Return { .. }
+        | Node::IndirectDispatch { .. }
+        | Node::Trap { .. } => false,
+    }
+}
+
+/// Numbers runs in textual order; a group-level line has a number of its own.
+fn number_runs(lines: &[LineInfo], block: &[Node], first: u32, next: &mut u32, runs: &mut [u32]) {
+    let mut site = first;
+    *next += 1;
+    for node in block {
+        let info = lines[site as usize];
+        if info.at_group {
+            *next += 1;
+            runs[site as usize] = *next;
+            for (at, inner) in node.blocks().enumerate() {
+                let start = if at == 0 { site + 1 } else { info.else_site };
+                number_runs(lines, inner, start, next, runs);
+            }
+            *next += 1;
+        } else {
+            runs[site as usize..(site + info.size) as usize].fill(*next);
+        }
+        site += info.size;
+    }
+}
+
+/// The kind of buffer that a launch's table of addresses does not list: memory of the workgroup.
+pub(super) fn is_workgroup(kind: &BufferKind) -> bool {
+    matches!(kind, BufferKind::Workgroup)
+}

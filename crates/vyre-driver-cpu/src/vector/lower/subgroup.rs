@@ -1,0 +1,291 @@
+//! Exchanges among the lanes of a logical subgroup.
+//!
+//! The lanes in flight hold whole subgroups, so everything happens in registers: within a vector by a permutation, between
+//! vectors by taking another one. Only lanes that name another lane go through memory.
+
+use super::cast::one;
+use super::{Lanes, Lower, Val};
+use crate::vector::code::{Elem, Indexed, IntCond, IntOp, Kind, Op, Reg, ShiftOp};
+use smallvec::SmallVec;
+use vyre_foundation::ir::{Args, DataType, ReduceOp, SubgroupOp};
+
+/// How a fold runs over a subgroup.
+enum Sweep {
+    Reduce,
+    Inclusive,
+    Exclusive,
+}
+
+impl Lower<'_> {
+    fn width(&self) -> u32 {
+        self.plan.parts.subgroup.unwrap_or(1)
+    }
+
+    pub(super) fn subgroup(&mut self, op: SubgroupOp, ty: DataType, args: &Args) -> Val {
+        let operand_ty = self.plan.ty(args[0]);
+        let x = self.vectors(args[0]);
+        let lanes = match op {
+            SubgroupOp::Ballot => self.ballot(&x),
+            SubgroupOp::Any => {
+                let bits = self.ballot(&x);
+                let zero = self.b.const_(Kind::V32, 0);
+                bits.into_iter().map(|bits| self.b.cmp(IntCond::Ne, bits, zero)).collect()
+            }
+            SubgroupOp::All => {
+                let bits = self.ballot(&x);
+                let full = self.b.const_(Kind::V32, u64::MAX >> (64 - self.width()));
+                bits.into_iter().map(|bits| self.b.cmp(IntCond::Eq, bits, full)).collect()
+            }
+            SubgroupOp::Broadcast | SubgroupOp::Shuffle => {
+                let from = self.vectors(args[1]);
+                self.shuffle(operand_ty, &x, &from)
+            }
+            SubgroupOp::Match => self.match_lanes(operand_ty, &x),
+            folding => {
+                let (fold, sweep) = fold_of(folding);
+                match sweep {
+                    Sweep::Reduce => self.reduce(fold, ty, x),
+                    Sweep::Inclusive => self.inclusive(fold, ty, x),
+                    Sweep::Exclusive => self.exclusive(fold, ty, x),
+                }
+            }
+        };
+        Val::Varying(lanes, None)
+    }
+
+    /// The places of a vector's lanes among the lanes in flight.
+    fn places(&mut self, vector: usize) -> Reg {
+        let lane = self.b.emit(Op::LaneIndex);
+        self.b.int_const(IntOp::Add, lane, vector as u64 * u64::from(self.lanes_per_vector()))
+    }
+
+    /// The bits of each lane's subgroup.
+    fn ballot(&mut self, masks: &[Reg]) -> Lanes {
+        let (width, lanes) = (self.width(), self.lanes_per_vector());
+        let bits: Vec<Reg> = masks.iter().map(|mask| self.b.emit(Op::MaskToBits(*mask))).collect();
+        if width >= lanes {
+            let span = (width / lanes) as usize;
+            let mut result = Lanes::new();
+            for group in bits.chunks(span) {
+                let mut word = group[0];
+                for (at, more) in group.iter().enumerate().skip(1) {
+                    let placed = self.b.shift_const(ShiftOp::Shl, *more, at as u32 * lanes);
+                    word = self.b.int(IntOp::Or, word, placed);
+                }
+                let word = self.b.emit(Op::Splat(word));
+                result.extend(std::iter::repeat_n(word, group.len()));
+            }
+            return result;
+        }
+        let lane = self.b.emit(Op::LaneIndex);
+        let first = self.b.int_const(IntOp::And, lane, !u64::from(width - 1));
+        bits.into_iter()
+            .map(|bits| {
+                let all = self.b.emit(Op::Splat(bits));
+                let own = self.b.emit(Op::Shift(ShiftOp::ShrU, all, first));
+                self.b.int_const(IntOp::And, own, u64::MAX >> (64 - width))
+            })
+            .collect()
+    }
+
+    /// Puts vectors into memory; the address of the first lane.
+    fn put(&mut self, ty: DataType, x: &[Reg]) -> (Elem, Reg) {
+        let elem = if ty.bits() == 64 { Elem::B64 } else { Elem::B32 };
+        let vector = u64::from(self.lanes_per_vector() * elem.bytes());
+        for (at, reg) in x.iter().enumerate() {
+            let reg = self.bits_of(*reg);
+            let to = self.scratch_at(self.exchange + at as u64 * vector);
+            self.b.effect(Op::StoreV(elem, to, reg, None));
+        }
+        (elem, self.b.int_const(IntOp::Add, self.scratch, self.exchange))
+    }
+
+    /// What stands in memory at a place of this lane's subgroup, modulo the width.
+    fn pick(&mut self, elem: Elem, base: Reg, vector: usize, from: Reg) -> Reg {
+        let width = u64::from(self.width());
+        let place = self.places(vector);
+        let first = self.b.int_const(IntOp::And, place, !(width - 1));
+        let from = self.b.int_const(IntOp::And, from, width - 1);
+        let index = self.b.int(IntOp::Add, first, from);
+        let scale = elem.bytes() as u8;
+        self.b.emit(Op::Gather(elem, Indexed { base, index, scale, small: true, mask: None }))
+    }
+
+    fn shuffle(&mut self, ty: DataType, x: &[Reg], from: &[Reg]) -> Lanes {
+        let (elem, base) = self.put(ty, x);
+        (0..x.len())
+            .map(|at| {
+                let found = self.pick(elem, base, at, from[at]);
+                self.truth_of(ty, found)
+            })
+            .collect()
+    }
+
+    fn match_lanes(&mut self, ty: DataType, x: &[Reg]) -> Lanes {
+        let (elem, base) = self.put(ty, x);
+        let zero = self.b.const_(Kind::V32, 0);
+        let start = vec![zero; x.len()];
+        let found = self.count_to(self.width(), &start, |this, lane, found| {
+            let lane = this.b.emit(Op::Splat(lane));
+            let one = this.b.const_(Kind::V32, 1);
+            let bit = this.b.emit(Op::Shift(ShiftOp::Shl, one, lane));
+            (0..x.len())
+                .map(|at| {
+                    let other = this.pick(elem, base, at, lane);
+                    let equal = this.b.cmp(IntCond::Eq, other, x[at]);
+                    let zero = this.b.const_(Kind::V32, 0);
+                    let bit = this.b.emit(Op::Select(equal, bit, zero));
+                    this.b.int(IntOp::Or, found[at], bit)
+                })
+                .collect()
+        });
+        found.into()
+    }
+
+    fn fold(&mut self, fold: ReduceOp, ty: DataType, a: Reg, b: Reg) -> Reg {
+        self.compute(fold.op(), ty, ty, &[a, b])
+    }
+
+    /// `x = x op xor_shuffle(x, d)` for d = 1, 2, 4, ...
+    fn reduce(&mut self, fold: ReduceOp, ty: DataType, mut x: Lanes) -> Lanes {
+        let lanes = self.lanes_per_vector();
+        let mut distance = 1;
+        while distance < self.width() {
+            let across: Lanes = if distance < lanes {
+                let lane = self.b.emit(Op::LaneIndex);
+                let index = self.b.int_const(IntOp::Xor, lane, distance.into());
+                x.iter().map(|reg| self.b.emit(Op::Permute(*reg, index))).collect()
+            } else {
+                (0..x.len()).map(|at| x[at ^ (distance / lanes) as usize]).collect()
+            };
+            x = (0..x.len()).map(|at| self.fold(fold, ty, x[at], across[at])).collect();
+            distance *= 2;
+        }
+        x
+    }
+
+    /// What `distance` lanes below holds, where that is the same subgroup.
+    fn up(&mut self, x: &[Reg], distance: u32) -> Lanes {
+        let lanes = self.lanes_per_vector();
+        if distance >= lanes {
+            let back = (distance / lanes) as usize;
+            return (0..x.len()).map(|at| x[at.saturating_sub(back)]).collect();
+        }
+        let lane = self.b.emit(Op::LaneIndex);
+        let index = self.b.int_const(IntOp::Add, lane, u64::from(lanes - distance));
+        let turned: Lanes = x.iter().map(|reg| self.b.emit(Op::Permute(*reg, index))).collect();
+        if self.width() <= lanes {
+            return turned;
+        }
+        let distance = self.b.const_(Kind::V32, distance.into());
+        let inside = self.b.cmp(IntCond::LeU, distance, lane);
+        (0..x.len())
+            .map(|at| match at {
+                0 => turned[0],
+                at => self.b.emit(Op::Select(inside, turned[at], turned[at - 1])),
+            })
+            .collect()
+    }
+
+    /// Which lanes of a vector are at least `distance` into their subgroup.
+    fn reaches(&mut self, vector: usize, distance: u32) -> Reg {
+        let place = self.places(vector);
+        let inside = self.b.int_const(IntOp::And, place, u64::from(self.width()) - 1);
+        let distance = self.b.const_(Kind::V32, distance.into());
+        self.b.cmp(IntCond::LeU, distance, inside)
+    }
+
+    /// `x = up(x, d) op x` where lane >= d, for d = 1, 2, 4, ...
+    fn inclusive(&mut self, fold: ReduceOp, ty: DataType, mut x: Lanes) -> Lanes {
+        let mut distance = 1;
+        while distance < self.width() {
+            let below = self.up(&x, distance);
+            x = (0..x.len())
+                .map(|at| {
+                    let folded = self.fold(fold, ty, below[at], x[at]);
+                    let reaches = self.reaches(at, distance);
+                    self.choose(reaches, folded, x[at])
+                })
+                .collect();
+            distance *= 2;
+        }
+        x
+    }
+
+    /// The inclusive scan of the lane below; lane 0 gets the identity.
+    fn exclusive(&mut self, fold: ReduceOp, ty: DataType, x: Lanes) -> Lanes {
+        let start = self.b.const_(super::varying_kind(ty), identity(fold, ty));
+        if self.width() == 1 {
+            return SmallVec::from_elem(start, x.len());
+        }
+        let x = self.inclusive(fold, ty, x);
+        let below = self.up(&x, 1);
+        (0..x.len())
+            .map(|at| {
+                let reaches = self.reaches(at, 1);
+                self.choose(reaches, below[at], start)
+            })
+            .collect()
+    }
+}
+
+/// What a fold starts from, as registers hold it.
+fn identity(fold: ReduceOp, ty: DataType) -> u64 {
+    let (all, sign) = (ty.mask(), ty.mask() ^ ty.mask() >> 1);
+    // Floats of 16 bits are f32 in registers.
+    let wide = ty == DataType::F64;
+    let (infinity, float_sign) = if wide { (0x7ff0_0000_0000_0000, 1 << 63) } else { (0x7f80_0000, 1 << 31) };
+    match (fold, ty.is_float()) {
+        (ReduceOp::Add | ReduceOp::Or | ReduceOp::Xor, _) => 0,
+        (ReduceOp::And, _) => all,
+        (ReduceOp::Mul, _) => one(ty),
+        (ReduceOp::Min, true) => infinity,
+        (ReduceOp::Max, true) => infinity | float_sign,
+        (ReduceOp::Min, false) => {
+            if ty.is_signed() {
+                all ^ sign
+            } else {
+                all
+            }
+        }
+        (ReduceOp::Max, false) => {
+            if ty.is_signed() {
+                sign
+            } else {
+                0
+            }
+        }
+    }
+}
+
+fn fold_of(op: SubgroupOp) -> (ReduceOp, Sweep) {
+    match op {
+        SubgroupOp::ReduceAdd => (ReduceOp::Add, Sweep::Reduce),
+        SubgroupOp::ReduceMul => (ReduceOp::Mul, Sweep::Reduce),
+        SubgroupOp::ReduceMin => (ReduceOp::Min, Sweep::Reduce),
+        SubgroupOp::ReduceMax => (ReduceOp::Max, Sweep::Reduce),
+        SubgroupOp::ReduceAnd => (ReduceOp::And, Sweep::Reduce),
+        SubgroupOp::ReduceOr => (ReduceOp::Or, Sweep::Reduce),
+        SubgroupOp::ReduceXor => (ReduceOp::Xor, Sweep::Reduce),
+        SubgroupOp::InclusiveAdd => (ReduceOp::Add, Sweep::Inclusive),
+        SubgroupOp::InclusiveMul => (ReduceOp::Mul, Sweep::Inclusive),
+        SubgroupOp::InclusiveMin => (ReduceOp::Min, Sweep::Inclusive),
+        SubgroupOp::InclusiveMax => (ReduceOp::Max, Sweep::Inclusive),
+        SubgroupOp::InclusiveAnd => (ReduceOp::And, Sweep::Inclusive),
+        SubgroupOp::InclusiveOr => (ReduceOp::Or, Sweep::Inclusive),
+        SubgroupOp::InclusiveXor => (ReduceOp::Xor, Sweep::Inclusive),
+        SubgroupOp::ExclusiveAdd => (ReduceOp::Add, Sweep::Exclusive),
+        SubgroupOp::ExclusiveMul => (ReduceOp::Mul, Sweep::Exclusive),
+        SubgroupOp::ExclusiveMin => (ReduceOp::Min, Sweep::Exclusive),
+        SubgroupOp::ExclusiveMax => (ReduceOp::Max, Sweep::Exclusive),
+        SubgroupOp::ExclusiveAnd => (ReduceOp::And, Sweep::Exclusive),
+        SubgroupOp::ExclusiveOr => (ReduceOp::Or, Sweep::Exclusive),
+        SubgroupOp::ExclusiveXor => (ReduceOp::Xor, Sweep::Exclusive),
+        SubgroupOp::Ballot
+        | SubgroupOp::Any
+        | SubgroupOp::All
+        | SubgroupOp::Broadcast
+        | SubgroupOp::Shuffle
+        | SubgroupOp::Match => unreachable!("not folds"),
+    }
+}
