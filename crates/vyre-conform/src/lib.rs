@@ -16,6 +16,8 @@ mod certificate;
 pub mod command;
 mod contract;
 mod diagnose;
+#[cfg(test)]
+mod external;
 mod failure;
 mod html;
 #[cfg(feature = "cli")]

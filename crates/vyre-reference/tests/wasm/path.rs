@@ -4,7 +4,7 @@
 //! rows stand one below the other with their parameters as literals, which is what constant folding sees. Both run as
 //! written and optimised.
 
-use crate::lower::{Function, Operand};
+use super::lower::{Function, Operand};
 use std::fmt::Write;
 use vyre_foundation::ir::{ComputeOp, DataType, Literal};
 use vyre_foundation::opt::optimise;
@@ -23,7 +23,7 @@ pub(crate) fn results(function: &Function, rows: &[&[u64]]) -> [Vec<u64>; 4] {
 }
 
 /// One program for all rows: lane i computes row i.
-fn lanes(function: &Function) -> String {
+pub(crate) fn lanes(function: &Function) -> String {
     let mut text = String::from("program @rows workgroup(64, 1, 1) {\n");
     for (i, ty) in function.params.iter().enumerate() {
         let _ = writeln!(text, "  buffer @p{i} : read {ty}[] binding {i}");
@@ -115,7 +115,7 @@ fn run_text(text: &str, function: &Function, rows: &[&[u64]], with_params: bool)
     })
 }
 
-fn column(ty: DataType, values: impl Iterator<Item = u64>) -> Vec<u8> {
+pub(crate) fn column(ty: DataType, values: impl Iterator<Item = u64>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for bits in values {
         let at = bytes.len();

@@ -3,7 +3,7 @@
 //! A rule looks at a function's last instruction and its operands' values. The answers are spelled out here, not
 //! taken from the implementation under test.
 
-use crate::lower::{Function, value_of};
+use super::lower::{Function, value_of};
 use std::fmt;
 use vyre_foundation::ir::DataType;
 
