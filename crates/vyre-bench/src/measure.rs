@@ -47,8 +47,6 @@ pub struct Times {
     pub wall: Spread,
     /// On the device's own clock, if it has one.
     pub device: Option<Spread>,
-    /// The very first call, with all preparation in it.
-    pub first_ns: f64,
     /// Samples taken.
     pub rounds: usize,
     /// Calls in each sample.
@@ -58,7 +56,6 @@ pub struct Times {
 /// One who is measured.
 pub(crate) struct Runner<'c> {
     pub(crate) contender: Box<dyn Contender + 'c>,
-    first_ns: f64,
     calls: usize,
     walls: Vec<f64>,
     devices: Vec<f64>,
@@ -70,11 +67,11 @@ impl<'c> Runner<'c> {
         mut contender: Box<dyn Contender + 'c>,
     ) -> Result<(Runner<'c>, Vec<Vec<u32>>), BackendError> {
         contender.reset()?;
-        let (first_ns, _) = time(&mut *contender, 1)?;
+        contender.run()?;
         let results = contender.written()?;
         let (again_ns, _) = time(&mut *contender, 1)?;
         let calls = (SAMPLE_NS / again_ns).ceil().clamp(1.0, CALLS_MAX) as usize;
-        Ok((Runner { contender, first_ns, calls, walls: Vec::new(), devices: Vec::new() }, results))
+        Ok((Runner { contender, calls, walls: Vec::new(), devices: Vec::new() }, results))
     }
 
     /// How long a sample will take, as far as is known.
@@ -99,8 +96,7 @@ impl<'c> Runner<'c> {
     pub(crate) fn times(&self) -> Times {
         let rounds = self.walls.len();
         let device = (rounds > 0 && self.devices.len() == rounds).then(|| Spread::of(self.devices.clone()));
-        let (first_ns, calls) = (self.first_ns, self.calls);
-        Times { wall: Spread::of(self.walls.clone()), device, first_ns, rounds, calls }
+        Times { wall: Spread::of(self.walls.clone()), device, rounds, calls: self.calls }
     }
 }
 
@@ -116,9 +112,8 @@ fn time(contender: &mut dyn Contender, calls: usize) -> Result<(f64, Option<f64>
     Ok((wall / calls as f64, device.map(|sum| sum as f64 / calls as f64)))
 }
 
-/// The time of one call after another that warms up.
-pub(crate) fn warm_time(contender: &mut dyn Contender) -> Result<Duration, BackendError> {
-    contender.run()?;
+/// The time of one call.
+pub(crate) fn one_call(contender: &mut dyn Contender) -> Result<Duration, BackendError> {
     Ok(Duration::from_nanos(time(contender, 1)?.0 as u64))
 }
 

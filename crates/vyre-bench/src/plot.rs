@@ -32,6 +32,8 @@ const INK: &str = "#1b1f24";
 const FAINT: &str = "#5b6470";
 const GRID: &str = "#e3e6ea";
 const BAD: &str = "#c01818";
+/// Keeps lines of the grid out of figures.
+const HALO: &str = "paint-order='stroke' stroke='white' stroke-width='3'";
 
 /// The plot of a run's ratios.
 pub fn plot(report: &Report) -> String {
@@ -139,7 +141,7 @@ fn bar(svg: &mut String, scale: &Scale, y: f64, row: &Row, colour: &str) {
         plain(ratio)
     );
     let (at, anchor) = if ratio < 1.0 { (end - 5.0, "end") } else { (end + 5.0, "start") };
-    text(svg, at, y + 11.5, anchor, &format!("font-size='11' fill='{INK}'"), &plain(ratio));
+    text(svg, at, y + 11.5, anchor, &format!("font-size='11' fill='{INK}' {HALO}"), &plain(ratio));
 }
 
 /// A number without needless digits.
@@ -225,7 +227,7 @@ impl Colours {
 
     fn legend(&self) -> Vec<(String, &'static str)> {
         let name = |backend: &Option<String>, mode: Mode| match (backend, mode) {
-            (None, _) => "Rust that takes pains".to_owned(),
+            (None, _) => "Rust, blocked or with wide vectors".to_owned(),
             (Some(id), Mode::Host) => format!("{id}, host's bytes in and out"),
             (Some(id), Mode::Resident | Mode::Baseline) => format!("{id}, resident buffers"),
         };

@@ -54,6 +54,9 @@ pub struct Row {
     pub mode: Mode,
     /// The backend's id, if it is one.
     pub backend: Option<String>,
+    /// How long the backend's first run of these programs in this process took, compilation and all, at the tiny
+    /// size and on the host's bytes.
+    pub cold_ns: Option<f64>,
     /// What came of it.
     pub outcome: Outcome,
 }

@@ -6,7 +6,7 @@ use crate::check;
 use crate::contender::{Contender, Host, Mode, Native, Resident};
 use crate::limits::{self, Limits};
 use crate::measure::{self, Runner};
-use crate::report::{Figures, Group, Machine, Outcome, Report, Row};
+use crate::report::{Figures, Group, Machine, Outcome, Report, Row, size_text};
 use std::sync::Arc;
 use std::time::Duration;
 use vyre::driver::registry;
@@ -15,9 +15,12 @@ use vyre::validate::ValidProgram;
 use vyre::{Program, VyreBackend};
 
 /// A backend that would take longer than this for one run is given a smaller size ...
-const RUN_MAX: Duration = Duration::from_secs(2);
+const RUN_MAX: Duration = Duration::from_secs(1);
 /// ... at which it takes about this long.
 const RUN_SMALL: Duration = Duration::from_millis(250);
+
+/// What the limits of the host are listed under.
+const HOST: &str = "host";
 
 /// Which baselines take part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,33 +56,27 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, 
     for id in &options.backends {
         backends.push(registry::open(id)?);
     }
-    let mut notes = Vec::new();
-    let limits = if options.quick { Vec::new() } else { measure_limits(&backends, &mut notes, progress) };
-    let mut run = Run { options, backends, limits, notes, groups: Vec::new(), progress };
+    let (limits, groups, cold_ns) = (Vec::new(), Vec::new(), Vec::new());
+    let mut run = Run { options, backends, limits, notes: busy(), groups, cold_ns, progress };
+    run.device_limits();
     for benchmark in &options.benchmarks {
+        run.host_limits();
         run.benchmark(benchmark)?;
     }
-    Ok(Report { machine: Machine::this(), limits: run.limits, groups: run.groups, notes: run.notes })
+    run.host_limits();
+    let Run { limits, mut groups, notes, .. } = run;
+    groups.iter_mut().for_each(|group| conclude(group, &limits));
+    Ok(Report { machine: Machine::this(), limits, groups, notes })
 }
 
-/// The host's limits first, then those of devices that are not the host.
-fn measure_limits(
-    backends: &[Arc<dyn VyreBackend>],
-    notes: &mut Vec<String>,
-    progress: &mut dyn FnMut(&str),
-) -> Vec<(String, Limits)> {
-    progress("the limits of the host");
-    let mut all = vec![("host".to_owned(), limits::host())];
-    for backend in backends.iter().filter(|backend| !limits::is_on_host(backend.id())) {
-        progress(&format!("the limits of {}", backend.id()));
-        match limits::device(backend) {
-            Ok(limits) => all.push((backend.id().to_owned(), limits)),
-            Err(error) => {
-                notes.push(format!("the limits of `{}` are not known: {}", backend.id(), error.message))
-            }
-        }
-    }
-    all
+/// A note where others use the processor too, as far as this can be known.
+fn busy() -> Vec<String> {
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load: Option<f64> = load.split(' ').next().and_then(|first| first.parse().ok());
+    let threads = rayon::current_num_threads();
+    let busy = load.filter(|load| *load > 0.5 * threads as f64);
+    let note = |load| format!("the machine was busy at the start: a load of {load} on {threads} threads");
+    busy.map(note).into_iter().collect()
 }
 
 /// Parses and validates the kernels of a benchmark.
@@ -93,6 +90,8 @@ struct Run<'o> {
     limits: Vec<(String, Limits)>,
     notes: Vec<String>,
     groups: Vec<Group>,
+    /// What each backend took for its first run of the benchmark at hand.
+    cold_ns: Vec<Option<f64>>,
     progress: &'o mut dyn FnMut(&str),
 }
 
@@ -103,10 +102,37 @@ enum Entry {
 }
 
 impl Run<'_> {
+    /// Tries once more what the host can do.
+    fn host_limits(&mut self) {
+        if self.options.quick {
+            return;
+        }
+        (self.progress)("the limits of the host");
+        let now = limits::host();
+        match self.limits.iter_mut().find(|(device, _)| device == HOST) {
+            Some((_, limits)) => *limits = limits.or_better(&now),
+            None => self.limits.insert(0, (HOST.to_owned(), now)),
+        }
+    }
+
+    /// What devices can do that are not the host.
+    fn device_limits(&mut self) {
+        let devices = self.backends.iter().filter(|backend| !limits::is_on_host(backend.id()));
+        for backend in devices.filter(|_| !self.options.quick) {
+            let id = backend.id();
+            (self.progress)(&format!("the limits of {id}"));
+            match limits::device(backend) {
+                Ok(limits) => self.limits.push((id.to_owned(), limits)),
+                Err(error) => self.notes.push(format!("the limits of {id} are not known: {}", error.message)),
+            }
+        }
+    }
+
     fn benchmark(&mut self, benchmark: &'static Benchmark) -> Result<(), Error> {
         let valid = programs(benchmark.kernels)?;
         let programs: Vec<Program> = valid.iter().map(|valid| valid.program().clone()).collect();
-        let expected = self.expected(benchmark, &valid)?;
+        let tiny = self.expected(benchmark, &valid)?;
+        self.cold_ns = self.backends.iter().map(|backend| cold(backend, &programs, &tiny.case)).collect();
         // Backends by the size they get, the greatest first.
         let mut sizes: Vec<(u32, Vec<usize>)> = Vec::new();
         for at in 0..self.backends.len() {
@@ -121,7 +147,7 @@ impl Run<'_> {
         }
         sizes.sort_by_key(|(size, _)| std::cmp::Reverse(*size));
         for (size, backends) in sizes {
-            let group = self.group(benchmark, &programs, size, &backends, &expected)?;
+            let group = self.group(benchmark, &programs, size, &backends, &tiny)?;
             self.groups.push(group);
         }
         Ok(())
@@ -160,7 +186,8 @@ impl Run<'_> {
             let case = (benchmark.make)(size);
             let mut contender = Host::new(Arc::clone(&backend), programs, &case);
             // One that fails is measured at the full size, where its error is shown.
-            let Ok(time) = measure::warm_time(&mut contender) else { return asked };
+            let warm = contender.run().and_then(|_| measure::one_call(&mut contender));
+            let Ok(time) = warm else { return asked };
             let predicted = |size_then: u32| time.as_secs_f64() * work(size_then) / work(size);
             if predicted(asked) <= RUN_MAX.as_secs_f64() {
                 return asked;
@@ -172,11 +199,11 @@ impl Run<'_> {
                     |size: &u32| predicted(*size) <= RUN_SMALL.as_secs_f64() || *size <= benchmark.tiny;
                 let fitting = halves.into_iter().find(fits).unwrap_or(benchmark.tiny);
                 self.notes.push(format!(
-                    "{}: {} runs {} instead of {}, which it would take about {:.0} s for",
+                    "{}: {} runs {} instead of {}, which would take about {:.0} s",
                     benchmark.name,
                     backend.id(),
-                    fitting,
-                    asked,
+                    size_text(fitting),
+                    size_text(asked),
                     predicted(asked)
                 ));
                 return fitting;
@@ -230,11 +257,10 @@ impl Run<'_> {
         for ((place, runner), error) in places.iter().zip(&mut runners).zip(errors) {
             let outcome = match error {
                 Some(error) => Outcome::Failed(error.into()),
-                None => self.outcome(&group, &group.rows[*place], runner, &full),
+                None => outcome(runner, &full),
             };
             group.rows[*place].outcome = outcome;
         }
-        ratios(&mut group);
         Ok(group)
     }
 
@@ -259,7 +285,7 @@ impl Run<'_> {
         match entry {
             Entry::Baseline(at) => {
                 let contender = benchmark.baselines[*at].label.to_owned();
-                Row { contender, mode: Mode::Baseline, backend: None, outcome }
+                Row { contender, mode: Mode::Baseline, backend: None, cold_ns: None, outcome }
             }
             Entry::Backend(at, mode) => {
                 let id = self.backends[*at].id();
@@ -267,7 +293,8 @@ impl Run<'_> {
                     Mode::Host => format!("{id} host"),
                     Mode::Resident | Mode::Baseline => id.to_owned(),
                 };
-                Row { contender, mode: *mode, backend: Some(id.to_owned()), outcome }
+                let cold_ns = self.cold_ns[*at];
+                Row { contender, mode: *mode, backend: Some(id.to_owned()), cold_ns, outcome }
             }
         }
     }
@@ -326,26 +353,6 @@ impl Run<'_> {
             Some(difference) => Err(Outcome::Wrong(format!("against plain Rust: {difference}"))),
         }
     }
-
-    /// The figures of a contender whose results are still right.
-    fn outcome(&self, group: &Group, row: &Row, runner: &mut Runner<'_>, full: &Checked) -> Outcome {
-        match runner.again() {
-            Err(error) => return Outcome::Failed(error.into()),
-            Ok(written) => {
-                if let Some(difference) = full.difference(&written) {
-                    return Outcome::Wrong(format!("after the rounds, against plain Rust: {difference}"));
-                }
-            }
-        }
-        let times = runner.times();
-        let device = row.backend.as_deref().filter(|id| !limits::is_on_host(id)).unwrap_or("host");
-        let limits = self.limits.iter().find(|(id, _)| id == device);
-        let limit = limits.map(|(_, limits)| {
-            let (bound, floor) = limits::floor(limits, group.bytes, group.ops, group.benchmark);
-            (bound, floor / (times.device.unwrap_or(times.wall).median_ns / 1e9))
-        });
-        Outcome::Measured(Figures { times, ratio: None, limit })
-    }
 }
 
 /// A case with the results that count.
@@ -371,14 +378,37 @@ impl Checked {
     }
 }
 
-/// Every contender's time over the plain baseline's.
-fn ratios(group: &mut Group) {
+/// What a backend takes for its first run of programs; nothing where it fails, which is told later.
+fn cold(backend: &Arc<dyn VyreBackend>, programs: &[Program], case: &Case) -> Option<f64> {
+    let time = measure::one_call(&mut Host::new(Arc::clone(backend), programs, case));
+    time.ok().map(|time| time.as_nanos() as f64)
+}
+
+/// The times of a contender whose results are still right.
+fn outcome(runner: &mut Runner<'_>, full: &Checked) -> Outcome {
+    let written = match runner.again() {
+        Ok(written) => written,
+        Err(error) => return Outcome::Failed(error.into()),
+    };
+    match full.difference(&written) {
+        None => Outcome::Measured(Figures { times: runner.times(), ratio: None, limit: None }),
+        Some(difference) => Outcome::Wrong(format!("after the rounds, against plain Rust: {difference}")),
+    }
+}
+
+/// Every contender's time over the plain baseline's, and how much of its device's limits it reaches.
+fn conclude(group: &mut Group, limits: &[(String, Limits)]) {
     let is_plain = |row: &&Row| row.mode == Mode::Baseline && row.contender == PLAIN;
     let plain = group.rows.iter().find(is_plain).and_then(Row::figures);
-    let Some(plain_ns) = plain.map(|figures| figures.times.wall.median_ns) else { return };
+    let plain_ns = plain.map(|figures| figures.times.wall.median_ns);
     for row in &mut group.rows {
-        if let Outcome::Measured(figures) = &mut row.outcome {
-            figures.ratio = Some(figures.times.wall.median_ns / plain_ns);
-        }
+        let device = row.backend.as_deref().filter(|id| !limits::is_on_host(id)).unwrap_or(HOST);
+        let limits = limits.iter().find(|(id, _)| id == device);
+        let Outcome::Measured(figures) = &mut row.outcome else { continue };
+        figures.ratio = plain_ns.map(|plain_ns| figures.times.wall.median_ns / plain_ns);
+        figures.limit = limits.map(|(_, limits)| {
+            let (bound, floor) = limits::floor(limits, group.bytes, group.ops, group.benchmark);
+            (bound, floor / (figures.work_ns() / 1e9))
+        });
     }
 }

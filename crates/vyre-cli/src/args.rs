@@ -197,6 +197,7 @@ Examples:
   vyre bench saxpy matmul --backend cpu,reference
   vyre bench matmul --size 1024 --baseline plain
   vyre bench --size saxpy=256M --size mix=64M --json
+  vyre bench --backend none                    only the baselines
   vyre bench --plot bench.svg
   vyre bench --quick                           tiny sizes: right results rather than times
   vyre bench --list";
@@ -207,7 +208,7 @@ pub(crate) struct Bench {
     /// The kernels to measure; all if left out
     #[arg(value_name = "KERNEL")]
     pub(crate) kernels: Vec<String>,
-    /// The backends to measure. Left out, all that there are, the slow reference only if there is no other
+    /// The backends to measure, or `none`. Left out, all that there are, the slow reference only if it is alone
     #[arg(long = "backend", value_name = "ID,...", value_delimiter = ',')]
     pub(crate) backends: Option<Vec<String>>,
     /// A size of all kernels that are named, or of one

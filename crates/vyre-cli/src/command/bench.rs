@@ -125,6 +125,9 @@ fn size(benchmark: &Benchmark, text: &str) -> Result<u32, Failure> {
 fn backends(args: &Bench) -> Result<Vec<String>, Failure> {
     let known: Vec<&str> = registry::registrations().iter().map(|registration| registration.id).collect();
     if let Some(named) = &args.backends {
+        if named == &["none"] {
+            return Ok(Vec::new());
+        }
         return match named.iter().find(|id| !known.contains(&id.as_str())) {
             None => Ok(named.clone()),
             Some(id) => Err(Failure::usage(
@@ -288,7 +291,7 @@ fn group_json(group: &Group) -> Value {
 }
 
 fn row_json(group: &Group, row: &Row) -> Value {
-    let mut value = json!({ "contender": row.contender, "mode": row.mode.name(), "backend": row.backend });
+    let mut value = json!({ "contender": row.contender, "mode": row.mode.name(), "backend": row.backend, "cold_ns": row.cold_ns });
     match &row.outcome {
         Outcome::Measured(figures) => {
             value["result"] = json!("right");
@@ -312,7 +315,6 @@ fn figures_json(group: &Group, figures: &Figures, value: &mut Value) {
     let times = &figures.times;
     value["wall_ns"] = spread(times.wall);
     value["device_ns"] = times.device.map_or(Value::Null, spread);
-    value["first_call_ns"] = json!(times.first_ns);
     value["rounds"] = json!(times.rounds);
     value["calls_per_round"] = json!(times.calls);
     value["gigabytes_per_second"] = json!(group.gigabytes(figures));
