@@ -57,7 +57,8 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, 
         backends.push(registry::open(id)?);
     }
     let (limits, groups, cold_ns) = (Vec::new(), Vec::new(), Vec::new());
-    let mut run = Run { options, backends, limits, notes: busy(), groups, cold_ns, progress };
+    let notes = if options.quick { Vec::new() } else { busy() };
+    let mut run = Run { options, backends, limits, notes, groups, cold_ns, progress };
     run.device_limits();
     for benchmark in &options.benchmarks {
         run.host_limits();

@@ -21,6 +21,8 @@ fn main() -> ExitCode {
         Trial::test("a_missing_device_is_skipped_with_its_reason", missing),
         Trial::test("auto_takes_the_best_and_says_what_it_passed_over", auto),
         Trial::test("the_doctor_finds_the_wrong_backend", doctor),
+        #[cfg(feature = "bench")]
+        Trial::test("wrong_results_have_no_figures", bench),
     ];
     libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
 }
@@ -140,4 +142,15 @@ fn doctor() -> Result<(), libtest_mimic::Failed> {
         "FAIL  backend missing",
     ];
     expect(&["doctor"], 1, &says)
+}
+
+#[cfg(feature = "bench")]
+fn bench() -> Result<(), libtest_mimic::Failed> {
+    let says = [
+        "WRONG",
+        "wrong saxpy 4099 on wrong host: at size 4099, against the reference: word 4098 is 0x00000000 instead of",
+        "note: backend `missing` is not available: no such device",
+    ];
+    expect(&["bench", "saxpy", "--quick"], 1, &says)?;
+    expect(&["bench", "saxpy", "--quick", "--backend", "vendor"], 0, &["vendor host"])
 }

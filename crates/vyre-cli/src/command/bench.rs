@@ -18,14 +18,16 @@ pub(crate) fn run(args: &Bench, report: &Report) -> Result<u8, Failure> {
         list(report);
         return Ok(OK);
     }
-    let options = options(args)?;
+    let (backends, notes) = backends(args)?;
+    let options = options(args, backends)?;
     if let Some(path) = &args.plot {
         // Said before minutes of measuring rather than after.
         write_plot(path, "")?;
     }
     let mut status = Status::start();
-    let found = vyre_bench::run(&options, &mut |text| status.show(text))?;
+    let mut found = vyre_bench::run(&options, &mut |text| status.show(text))?;
     drop(status);
+    found.notes.extend(notes);
     if let Some(path) = &args.plot {
         write_plot(path, &vyre_bench::plot(&found))?;
     }
@@ -63,7 +65,7 @@ fn headed(align: &[Align], rows: &[Vec<String>]) -> String {
     format!("{}\n{rest}", paint(BOLD, head))
 }
 
-fn options(args: &Bench) -> Result<Options, Failure> {
+fn options(args: &Bench, backends: Vec<String>) -> Result<Options, Failure> {
     let benchmarks = match args.kernels.is_empty() {
         true => BENCHMARKS.to_vec(),
         false => args.kernels.iter().map(|name| benchmark(name)).collect::<Result<_, _>>()?,
@@ -79,7 +81,7 @@ fn options(args: &Bench) -> Result<Options, Failure> {
     Ok(Options {
         sizes: sizes.collect::<Result<_, Failure>>()?,
         benchmarks,
-        backends: backends(args)?,
+        backends,
         baselines: args.baseline,
         rounds: args.rounds,
         quick: args.quick,
@@ -121,26 +123,30 @@ fn size(benchmark: &Benchmark, text: &str) -> Result<u32, Failure> {
     }
 }
 
-/// The backends that are named; or all that open, the reference only if it is alone.
-fn backends(args: &Bench) -> Result<Vec<String>, Failure> {
+/// The backends that are named; or all that open, the reference only if it is alone, and why others do not.
+fn backends(args: &Bench) -> Result<(Vec<String>, Vec<String>), Failure> {
     let known: Vec<&str> = registry::registrations().iter().map(|registration| registration.id).collect();
     if let Some(named) = &args.backends {
-        if named == &["none"] {
-            return Ok(Vec::new());
-        }
         return match named.iter().find(|id| !known.contains(&id.as_str())) {
-            None => Ok(named.clone()),
+            Some(_) if named == &["none"] => Ok((Vec::new(), Vec::new())),
+            None => Ok((named.clone(), Vec::new())),
             Some(id) => Err(Failure::usage(
                 format!("there is no backend `{}`", id.escape_debug()),
                 format!("choose among: {}", known.join(", ")),
             )),
         };
     }
-    let mut open: Vec<&str> = known.into_iter().filter(|id| registry::open(id).is_ok()).collect();
-    if open.len() > 1 {
-        open.retain(|id| *id != "reference");
+    let (mut open, mut notes) = (Vec::new(), Vec::new());
+    for id in known {
+        match registry::open(id) {
+            Ok(_) => open.push(id.to_owned()),
+            Err(error) => notes.push(error.to_string()),
+        }
     }
-    Ok(open.into_iter().map(str::to_owned).collect())
+    if open.len() > 1 {
+        open.retain(|id| id != "reference");
+    }
+    Ok((open, notes))
 }
 
 fn nanoseconds(ns: f64) -> String {
