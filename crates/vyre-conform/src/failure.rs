@@ -36,7 +36,8 @@ causes! {
     SignedZero "signed-zero", "keep the sign of zero, and order -0 below +0 in `min` and `max`";
     UnmaskedShift "unmasked-shift", "take shift and rotation amounts modulo the width";
     Signedness "signedness", "use the signed or unsigned form that the type names, also when extending and comparing";
-    IntegerOverflow "integer-overflow", "wrap integers, and saturate only in `add_sat`, `sub_sat` and float-to-integer casts";
+    IntegerOverflow "integer-overflow", "wrap integers, and saturate only in `add_sat`, `sub_sat` and float-to-integer casts, where NaN gives 0";
+    WideInteger "wide-integer", "carry between the two 32-bit halves of a 64-bit integer, and use both halves of every operand and result";
     DivisionByZero "division-by-zero", "give `x / 0 = x`, `x % 0 = 0`, `MIN / -1 = MIN`, `MIN % -1 = 0`";
     BoundaryComparison "boundary-comparison", "check which of `<` and `<=` stands there, and off-by-one limits";
     WrongOp "wrong-op", "compare the code emitted for this op with its line in the language's table of ops";

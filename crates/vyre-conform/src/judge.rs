@@ -53,12 +53,21 @@ pub(crate) fn valid(program: &Program) -> Result<ValidProgram, String> {
 
 /// What the reference gives for one launch.
 pub(crate) fn expected(program: &ValidProgram, step: &Step) -> Result<Answer, RunError> {
+    expected_under(program, step, &Options::default())
+}
+
+/// What the reference gives for one launch under other options.
+pub(crate) fn expected_under(
+    program: &ValidProgram,
+    step: &Step,
+    options: &Options<'_>,
+) -> Result<Answer, RunError> {
     let parts = program.parts();
     let launch = Launch {
         grid: indirect(parts).is_none().then_some(step.grid),
         buffers: step.contents.iter().map(crate::batch::Content::to_bytes).collect(),
     };
-    match vyre_reference::run(program, launch, &Options::default()) {
+    match vyre_reference::run(program, launch, options) {
         Err(RunError::Trap { code, .. }) => Ok(Answer::Trap(code)),
         Err(error) => Err(error),
         Ok(outcome) => {

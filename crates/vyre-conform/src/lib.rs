@@ -24,8 +24,11 @@ mod html;
 mod journal;
 mod judge;
 mod junit;
+#[cfg(test)]
+mod mutants;
 mod reduce;
 mod report;
+mod rules;
 #[cfg(test)]
 mod small;
 mod suite;

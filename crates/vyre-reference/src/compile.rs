@@ -4,10 +4,10 @@
 //! registers, because values are assigned once. Counts and lengths are constants, because the launch is known.
 //! `slots` then packs the registers. The walk keeps its own stack, so that no program can drive the host's.
 
-use crate::RunError;
 use crate::code::{Act, Array, Code, Frame, Instr, NONE, Origin, Slot};
 use crate::slots::{self, CONSTANT};
 use crate::trace::Note;
+use crate::{Instead, RunError};
 use rustc_hash::FxHashMap;
 use vyre_foundation::ir::{
     AtomicOp, Axis, Block, BufferId, BuiltinOp, ComputeOp, DataType, FunctionId, Local, MemoryOrdering, Node,
@@ -23,6 +23,7 @@ pub(crate) struct Setup<'a> {
     /// Whether to keep what a trace shows.
     pub(crate) notes: bool,
     pub(crate) memory_bytes_max: u64,
+    pub(crate) instead: Option<Instead>,
 }
 
 /// Compiles for one launch.
@@ -427,7 +428,8 @@ impl<'a> Compiler<'a> {
 
     fn compute(&mut self, result: Value, op: ComputeOp, ty: DataType, args: &[Operand]) -> Instr {
         let source = args.first().map_or(ty, |arg| self.type_of(*arg));
-        let f = meaning(op, ty, source).expect("validated: the op exists for its types");
+        let instead = self.setup.instead.and_then(|instead| instead(op, ty, source));
+        let f = instead.or_else(|| meaning(op, ty, source)).expect("validated: the op exists for its types");
         let mut slots = [self.constant(0); 4];
         slots.iter_mut().zip(args).for_each(|(slot, arg)| *slot = self.slot(*arg));
         let dst = self.define(result);

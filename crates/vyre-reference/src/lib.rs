@@ -28,7 +28,9 @@ pub use check::{Access, FINDINGS_MAX, Finding, FindingKind, Party, Target};
 pub use code::Location;
 pub use trace::{Flow, NamedValue, Touch, Trace, TraceEvent};
 
+use vyre_foundation::ir::{ComputeOp, DataType};
 use vyre_foundation::launch::{LaunchError, admit};
+use vyre_foundation::scalar::Meaning;
 use vyre_foundation::validate::ValidProgram;
 
 /// What a program is run on.
@@ -52,6 +54,9 @@ pub enum Schedule {
     Shuffle(u64),
 }
 
+/// What an op means instead under a suffix, for a first operand of the second type; `None` leaves it as it is.
+pub type Instead = fn(ComputeOp, DataType, DataType) -> Option<Meaning>;
+
 /// How to run.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
@@ -65,6 +70,8 @@ pub struct Options<'a> {
     pub stop: Option<&'a dyn Fn() -> bool>,
     /// The most bytes the interpreter may allocate beside the buffers it is given.
     pub memory_bytes_max: u64,
+    /// Gives lines that compute another meaning, so that tests of backends can be tested by wrong ones.
+    pub instead: Option<Instead>,
 }
 
 impl Default for Options<'_> {
@@ -75,6 +82,7 @@ impl Default for Options<'_> {
             trace: None,
             stop: None,
             memory_bytes_max: 4 << 30,
+            instead: None,
         }
     }
 }

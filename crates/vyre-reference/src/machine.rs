@@ -57,7 +57,8 @@ pub(crate) fn run(
     options: &Options<'_>,
 ) -> Result<Report, RunError> {
     let (parts, memory_bytes_max) = (program.parts(), options.memory_bytes_max);
-    let setup = Setup { parts, admission, notes: options.trace.is_some(), memory_bytes_max };
+    let notes = options.trace.is_some();
+    let setup = Setup { parts, admission, notes, memory_bytes_max, instead: options.instead };
     let code = compile(&setup)?;
     let mut budget = Budget::new(memory_bytes_max);
     let is_workgroup = |at: &usize| matches!(parts.buffers[*at].kind, BufferKind::Workgroup);
