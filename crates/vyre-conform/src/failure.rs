@@ -47,6 +47,7 @@ causes! {
     CachedResult "cached-result", "run every dispatch: a result was kept by something that does not determine it (length, address, name)";
     StateLeak "state-leak", "make each dispatch independent: reset buffers, bindings and memory between dispatches";
     WrongLength "wrong-length", "return exactly `output_size` bytes: no padding, nothing missing";
+    Layout "layout", "place outputs as the convention says: by ascending binding, each at a multiple of 8, elements little-endian and in order";
     UnwrittenOutput "unwritten-output", "bytes that no lane writes are zero, or the input's where the buffer has one; nothing else may show";
     MissingWorkgroups "missing-workgroups", "launch every workgroup of the grid, the last one included";
     MissingLanes "missing-lanes", "run every lane of each workgroup, also where the count is not a multiple of the hardware's width";

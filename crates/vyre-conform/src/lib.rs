@@ -5,12 +5,14 @@
 //! else's go through [`ConformanceSuite::run_driver`], which tests the driver contract as well.
 //!
 //! `contract` is what vendors implement, `target` makes both kinds of backend look alike, `cases` has what is run in
-//! groups, `suite` runs it, `judge` compares, `reduce` and `diagnose` explain, `report` counts, `certificate` vouches.
+//! groups, `suite` runs it, `judge` compares, `reduce`, `cause` and `diagnose` explain by the `rules` of what goes
+//! wrong, `report` counts, `certificate` vouches.
 //!
 //! Not here: any concrete driver, and what programs mean. Expected bytes always come from the reference interpreter.
 
 mod batch;
 mod cases;
+mod cause;
 mod certificate;
 #[cfg(feature = "cli")]
 pub mod command;

@@ -111,6 +111,7 @@ fn registers_are_used_again() {
         admission: &admission,
         notes: false,
         memory_bytes_max: 1 << 30,
+        instead: None,
     };
     assert!(crate::compile::compile(&setup).unwrap().slots <= 4);
     let outcome = run_all(&body(&lines), &launch(2, &[&[0; 8]])).unwrap();

@@ -5,3 +5,4 @@
 
 mod bank;
 mod suite;
+mod witness;

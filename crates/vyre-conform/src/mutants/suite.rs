@@ -2,7 +2,7 @@
 
 use crate::batch::{Group, Plan};
 use crate::judge::Prepared;
-use crate::suite::{Size, prepare, run_seed};
+use crate::suite::{Size, prepare};
 use crate::target::{Target, VendorTarget};
 use crate::{ReferenceBackend, cases};
 use rayon::prelude::*;
@@ -17,13 +17,12 @@ pub(super) fn quick() -> &'static [(Group, Vec<Prepared>)] {
     QUICK.get_or_init(|| {
         let control = ReferenceBackend;
         let target = VendorTarget::new(&control);
-        let seed = run_seed(&NONCE, &target);
-        let plan = Plan { size: Size::Quick, profile: target.profile(), driver: false, seed };
+        let plan = Plan::new(target.name(), target.profile(), false, Size::Quick, &NONCE);
         let groups: Vec<Group> = cases::groups(plan.driver);
         groups
             .into_par_iter()
             .map(|group| {
-                let prepared = prepare(&group, &plan);
+                let prepared = prepare(&group, &plan, None);
                 (group, prepared)
             })
             .collect()

@@ -55,7 +55,7 @@ pub(super) const RULES: &[Rule] = &[
         let infinite = |ty: DataType, bits: u64| fields(ty).is_some_and(|f| bits & f.magnitude == f.infinity);
         let from_infinity = row.operands().enumerate().any(|(at, ty)| infinite(ty, x[at]));
         Some(if infinite(row.result(), result) && !from_infinity {
-            result - 1 & !float.sign | result & float.sign
+            (result - 1) & !float.sign | result & float.sign
         } else {
             result
         })

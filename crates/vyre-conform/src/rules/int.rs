@@ -271,7 +271,7 @@ fn halves_apart(row: &Row, x: &[u64; 4]) -> Option<u64> {
         Op::Add => both(u64::wrapping_add),
         Op::Sub => both(u64::wrapping_sub),
         Op::Mul => both(u64::wrapping_mul),
-        Op::MulHi => (high[0] * high[1]) + (high[0] * low[1] >> 32) + (low[0] * high[1] >> 32),
+        Op::MulHi => (high[0] * high[1]) + ((high[0] * low[1]) >> 32) + ((low[0] * high[1]) >> 32),
         Op::Neg => each(u32::wrapping_neg),
         Op::ReverseBits => each(u32::reverse_bits),
         Op::Clz => u64::from((high[0] as u32).leading_zeros()),

@@ -10,10 +10,8 @@
 mod float;
 mod int;
 mod rewrite;
-mod witness;
 
 pub(crate) use rewrite::{Place, Rewrite, rewrites};
-pub(crate) use witness::witness;
 
 use crate::batch::{Content, Step};
 use crate::failure::Cause;
@@ -37,19 +35,6 @@ impl Row {
     pub(crate) fn new(op: ComputeOp, ty: DataType, source: DataType) -> Row {
         let pairs = matches!(op, ComputeOp::Cast | ComputeOp::Bitcast);
         Row { op, ty, source: if pairs { source } else { ty } }
-    }
-
-    /// Every row that has a meaning.
-    pub(crate) fn all() -> Vec<Row> {
-        let types = || DataType::ALL.into_iter();
-        let mut rows: Vec<Row> = ComputeOp::ALL
-            .iter()
-            .flat_map(|op| types().flat_map(move |ty| types().map(move |source| Row::new(*op, ty, source))))
-            .filter(|row| meaning(row.op, row.ty, row.source).is_some())
-            .collect();
-        rows.sort();
-        rows.dedup();
-        rows
     }
 
     /// The result that the language gives.
@@ -78,7 +63,7 @@ impl std::fmt::Display for Row {
     }
 }
 
-/// What a row computes under a rule; `None` where the rule leaves the row, or these operands, as they are.
+/// What a row computes under a rule, if it changes that.
 type Wrong = fn(&Row, &[u64; 4]) -> Option<u64>;
 
 /// A way to get a computing op wrong.
@@ -91,6 +76,16 @@ pub(crate) struct Rule {
 impl Rule {
     const fn new(name: &'static str, cause: Cause, wrong: Wrong) -> Rule {
         Rule { name, cause, wrong }
+    }
+
+    /// Whether the rule may change a row.
+    pub(crate) fn speaks_of(&self, row: &Row) -> bool {
+        [[0; 4], [1; 4]].iter().any(|x| self.apply(row, x).is_some())
+    }
+
+    /// The wrong result; `None` where the rule leaves the row, or these operands, as they are.
+    pub(crate) fn apply(&self, row: &Row, x: &[u64; 4]) -> Option<u64> {
+        (self.wrong)(row, x)
     }
 }
 
@@ -140,7 +135,7 @@ impl Mutation {
                 .then(|| run(program, step, vec![(*rule, *row)], Schedule::Forward)),
             Mutation::Rows(rule) => {
                 let mut rows = rows_of(program.parts());
-                rows.retain(|row| (rule.wrong)(row, &[0; 4]).is_some());
+                rows.retain(|row| rule.speaks_of(row));
                 let changes: Vec<_> = rows.into_iter().map(|row| (*rule, row)).collect();
                 (!changes.is_empty()).then(|| run(program, step, changes, Schedule::Forward))
             }
@@ -205,7 +200,7 @@ fn run(
 /// The meaning of change number `I`.
 fn active<const I: usize>(x: &[u64; 4]) -> u64 {
     let (rule, row) = ACTIVE.with_borrow(|changes| changes[I]);
-    (rule.wrong)(&row, x).unwrap_or_else(|| row.right(x))
+    rule.apply(&row, x).unwrap_or_else(|| row.right(x))
 }
 
 macro_rules! meanings {

@@ -73,13 +73,12 @@ pub(super) const REWRITES: &[Rewrite] = &[
         Some(())
     }),
     Rewrite::whole("workgroup-memory-kept", Cause::UnzeroedWorkgroupMemory, |parts, _| {
-        let mut binding = parts.buffers.iter().filter_map(Buffer::binding).max().map_or(0, |max| max + 1);
+        let first = parts.buffers.iter().filter_map(Buffer::binding).max().map_or(0, |max| max + 1);
         let shared: Vec<usize> = (0..parts.buffers.len())
             .filter(|at| matches!(parts.buffers[*at].kind, BufferKind::Workgroup))
             .collect();
-        for at in &shared {
+        for (at, binding) in shared.iter().zip(first..) {
             parts.buffers[*at].kind = BufferKind::ReadWrite { binding, output: false };
-            binding += 1;
         }
         (!shared.is_empty()).then_some(())
     }),

@@ -1,6 +1,6 @@
 //! Finds operands on which a rule gives another result than the language, without looking at the suite's cases.
 
-use super::{Row, Rule};
+use crate::rules::{Row, Rule};
 use vyre_foundation::ir::{ComputeOp, DataType};
 use vyre_foundation::scalar::{meaning, observe};
 use vyre_generate::source::Seeded;
@@ -11,7 +11,7 @@ const TRIES: u64 = 3000;
 const SILENT: u64 = 200;
 
 /// Operands on which the rule can be seen; `None` if none are found.
-pub(crate) fn witness(rule: &Rule, row: &Row) -> Option<[u64; 4]> {
+pub(super) fn witness(rule: &Rule, row: &Row) -> Option<[u64; 4]> {
     let args: Vec<DataType> = row.operands().collect();
     let corners: Vec<Vec<u64>> = args.iter().map(|ty| corners(*ty)).collect();
     let edges: Vec<Vec<u64>> = args.iter().map(|ty| edges(*ty)).collect();
@@ -39,7 +39,7 @@ pub(crate) fn witness(rule: &Rule, row: &Row) -> Option<[u64; 4]> {
             cancel(row, &mut x, attempt);
             half_way(row, &mut x, random.next_u64());
         }
-        let wrong = (rule.wrong)(row, &x);
+        let wrong = rule.apply(row, &x);
         spoken |= wrong.is_some();
         if !spoken && attempt > SILENT {
             return None;
@@ -81,7 +81,8 @@ fn cancel(row: &Row, x: &mut [u64; 4], attempt: u64) {
 
 /// Makes the operand of half of the casts one that lies between two results, or barely beside the middle.
 fn half_way(row: &Row, x: &mut [u64; 4], random: u64) {
-    let Some(kept) = fraction_bits(row.ty).filter(|_| row.op == ComputeOp::Cast && random % 2 == 0) else {
+    let Some(kept) = fraction_bits(row.ty).filter(|_| row.op == ComputeOp::Cast && random.is_multiple_of(2))
+    else {
         return;
     };
     let beside = random >> 60 & 1;
@@ -93,7 +94,7 @@ fn half_way(row: &Row, x: &mut [u64; 4], random: u64) {
         None if row.source.bits() > kept + 3 => {
             let digits = 1 << (kept + 1) | (random >> 1 & ((1 << kept) - 1)) << 1 | 1;
             let room = u64::from(row.source.bits() - kept - 2);
-            x[0] = (digits << (random >> 8) % room | beside) & row.source.mask();
+            x[0] = (digits << ((random >> 8) % room) | beside) & row.source.mask();
         }
         Some(_) | None => {}
     }
