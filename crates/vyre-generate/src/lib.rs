@@ -53,7 +53,7 @@ pub struct Config {
     pub subgroups: bool,
     /// Atomics.
     pub atomics: bool,
-    /// `atomic_min` and `atomic_max` on 64-bit elements that several lanes reach at once, if atomics are on.
+    /// `atomic_min` and `atomic_max` without a result on 64-bit elements, if atomics are on: not every device has them.
     pub atomic_min_max_64: bool,
     /// The tile product.
     pub mma: bool,

@@ -270,6 +270,8 @@ impl Builder<'_> {
                 (self.draw.pick(AtomicOp::ALL), self.draw.chance(200))
             }
         };
+        let optional = matches!(op, AtomicOp::Min | AtomicOp::Max) && ty.bits() == 64;
+        let with_result = with_result || optional && !self.config.atomic_min_max_64;
         // The first operand of the row is the index.
         let args: Args = op.info().args[1..].iter().map(|_| self.operand(ty)).collect();
         let index = self.element(at);

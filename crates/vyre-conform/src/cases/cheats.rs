@@ -10,7 +10,7 @@ use super::{kernels, ops, random};
 use crate::batch::{Batch, Content, Group, Level, Plan, Step, Track};
 use crate::contract::OutputInit;
 use crate::judge;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use vyre_foundation::ir::{Block, ComputeOp, DataType, Literal, Node, Operand, Program, ProgramParts};
 use vyre_foundation::launch::{admit, bound_buffers};
 use vyre_foundation::text;
@@ -87,8 +87,8 @@ impl<'a> Maker<'a> {
 
     fn step(&mut self, grid: [u32; 3], contents: &[Content]) -> Step {
         let init = match self.below(4) {
-            0 => OutputInit::Zero,
-            1 => OutputInit::Uninitialized,
+            0 | 1 => OutputInit::Zero,
+            2 => OutputInit::Uninitialized,
             _ => OutputInit::Poison(self.random.next_u64() as u8),
         };
         Step { grid, contents: contents.to_vec(), init, cases: 1 }
@@ -275,11 +275,22 @@ fn chosen(maker: &mut Maker<'_>) -> Vec<Batch> {
         batch.steps.truncate(1);
     }
     let mut instances = ops::instances();
-    instances.retain(|instance| instance.track() == maker.track);
+    // A quick run takes each op with one type, of either track.
+    let quick = maker.plan.pick(true, false);
+    let tracks: HashMap<ComputeOp, Vec<Track>> =
+        instances.iter().fold(HashMap::new(), |mut tracks, instance| {
+            tracks.entry(instance.op).or_insert_with(Vec::new).push(instance.track());
+            tracks
+        });
+    let wanted = |op: ComputeOp| {
+        let tracks = &tracks[&op];
+        tracks[maker.plan.seed(op.info().name) as usize % tracks.len()]
+    };
+    instances
+        .retain(|instance| instance.track() == maker.track && (!quick || wanted(instance.op) == maker.track));
     maker.shuffle(&mut instances);
     let mut seen = HashSet::new();
-    // A quick run takes each op with one of its types.
-    instances.retain(|instance| maker.plan.pick(seen.insert(instance.op), true));
+    instances.retain(|instance| !quick || seen.insert(instance.op));
     for instance in instances {
         let (lanes, seed) = (1 + maker.below(64) as u32, maker.random.next_u64());
         batches.push(instance.kernel(lanes).batch(instance.title(), &instance.random(seed, 131)));

@@ -5,9 +5,9 @@
 
 use super::fixture::{init, track_of};
 use crate::batch::{Batch, Content, Group, Level, Plan, Step, Track};
-use crate::contract::Feature;
+use crate::contract::{Feature, OutputInit};
 use vyre_foundation::ir::{BufferKind, OpId, ProgramParts};
-use vyre_foundation::launch::admit;
+use vyre_foundation::launch::{admit, bound_buffers};
 use vyre_generate::{Case, Config, Stats};
 
 /// Groups of each track; programs are spread over them.
@@ -80,13 +80,17 @@ pub(super) fn shared_bytes(parts: &ProgramParts) -> u64 {
 
 fn batch(plan: &Plan<'_>, track: Track, group: u64, seed: u64) -> Batch {
     let case = case(plan, track, seed);
-    let admission = admit(case.program.parts(), case.grid, &case.buffers);
-    let step = Step {
-        grid: admission.expect("generated launches are admitted").grid,
-        contents: case.buffers.into_iter().map(Content::Bytes).collect(),
-        init: init((seed >> 32) as usize),
-        cases: 1,
-    };
+    let parts = case.program.parts();
+    let grid = admit(parts, case.grid, &case.buffers).expect("generated launches are admitted").grid;
+    let init = init((seed >> 32) as usize);
+    // Where the output memory starts at zero, so does what programs write: then the grid is launched as it is.
+    let bound = bound_buffers(parts).into_iter().zip(case.buffers);
+    let contents =
+        bound.map(|(id, bytes)| match parts.buffer(id).is_writable() && init == OutputInit::Zero {
+            true => Content::Zeros(bytes.len()),
+            false => Content::Bytes(bytes),
+        });
+    let step = Step { grid, contents: contents.collect(), init, cases: 1 };
     Batch::new(format!("random/{track}/{group}:seed={seed:#018x}"), case.program, step)
 }
 
