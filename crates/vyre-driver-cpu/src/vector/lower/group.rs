@@ -2,9 +2,9 @@
 
 use super::memory::BufferRegs;
 use super::plan::{self, Plan};
-use super::{Array, Exec, Group, Lanes, Linear, Loop, Lower, Lowered, Slot, Val, Var, context};
+use super::{Array, Exec, Group, Lanes, Linear, Loop, Lower, Slot, Val, Var, context};
 use crate::vector::build::Builder;
-use crate::vector::code::{Address, Elem, IntCond, IntOp, Kind, Num, Op, Reg, ShiftOp};
+use crate::vector::code::{Address, Elem, Function, IntCond, IntOp, Kind, Num, Op, Reg, ShiftOp};
 use smallvec::SmallVec;
 use vyre_foundation::ir::{Axis, BufferId, BuiltinOp, Local, Node, walk};
 use vyre_foundation::validate::uniformity::Level;
@@ -21,7 +21,7 @@ pub(super) struct Place {
 }
 
 /// Lowers a program.
-pub(super) fn lower(plan: &Plan<'_>, lanes: u32, vectors: u32) -> Result<Lowered, String> {
+pub(super) fn lower(plan: &Plan<'_>, lanes: u32, vectors: u32) -> Result<Function, String> {
     let (builder, [context, scratch, first, end]) = Builder::new(lanes);
     let (values, locals) = (plan.types.len(), plan.locals.len());
     let nothing = Place { grid: [context; 3], workgroup: [context; 3], index: context };
@@ -47,8 +47,6 @@ pub(super) fn lower(plan: &Plan<'_>, lanes: u32, vectors: u32) -> Result<Lowered
         continued: Lanes::new(),
         loops: Vec::new(),
         dirty: Vec::new(),
-        trap_codes: Vec::new(),
-        trap_sites: Vec::new(),
         copied: false,
         exchange: 0,
     };
@@ -57,14 +55,14 @@ pub(super) fn lower(plan: &Plan<'_>, lanes: u32, vectors: u32) -> Result<Lowered
     lower.prologue();
     lower.workgroups(first, end, workgroup_bytes);
     let scratch_bytes = lower.scratch_bytes;
-    Ok(Lowered { function: lower.b.finish(scratch_bytes), trap_codes: lower.trap_codes })
+    Ok(lower.b.finish(scratch_bytes))
 }
 
 impl<'a> Lower<'a> {
     /// Refuses what is not there.
-    fn check(&mut self) -> Result<(), String> {
+    fn check(&self) -> Result<(), String> {
         let mut missing = None;
-        walk(&self.plan.parts.body.block, |site, _, node| match node {
+        walk(&self.plan.parts.body.block, |_, _, node| match node {
             Node::Call { .. } | Node::Return { .. } => missing = Some("functions that are not inlined"),
             Node::Barrier { ordering: vyre_foundation::ir::MemoryOrdering::GridSync } => {
                 missing = Some("grid barriers");
@@ -73,10 +71,6 @@ impl<'a> Lower<'a> {
             | Node::AllGather { .. }
             | Node::ReduceScatter { .. }
             | Node::Broadcast { .. } => missing = Some("collectives"),
-            Node::Trap { code } => {
-                self.trap_codes.push(*code);
-                self.trap_sites.push(site);
-            }
             _ => {}
         });
         missing.map_or(Ok(()), |what| Err(what.to_owned()))
@@ -455,6 +449,10 @@ impl<'a> Lower<'a> {
                 let rows = self.plus(y, planes);
                 let rows = self.times(rows, wide);
                 self.plus(x, rows)
+            }
+            BuiltinOp::SubgroupLane if width == 1 => Val::Uniform(self.b.const_(Kind::S32, 0)),
+            BuiltinOp::SubgroupIndex if width == self.plan.parts.workgroup_lanes() => {
+                Val::Uniform(self.b.const_(Kind::S32, 0))
             }
             BuiltinOp::SubgroupLane => {
                 let index = self.local_index();

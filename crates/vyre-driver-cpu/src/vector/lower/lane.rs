@@ -120,7 +120,7 @@ impl<'a> Lower<'a> {
             }
             Node::Break => self.leave(false),
             Node::Continue => self.leave(true),
-            Node::Trap { .. } => self.trap(site),
+            Node::Trap { code } => self.trap(*code),
             Node::Mma { m, n, k, c, a, b } => self.mma([*m, *n, *k], [c, a, b]),
             // Lanes in flight run line by line, so these order nothing that is not in order.
             Node::Barrier { .. } | Node::IndirectDispatch { .. } => {}
@@ -612,11 +612,10 @@ impl<'a> Lower<'a> {
     }
 
     /// Records a trap if any lane is here.
-    fn trap(&mut self, site: u32) {
-        let number = self.trap_sites.partition_point(|found| *found < site) as u64;
+    fn trap(&mut self, code: u32) {
         let record = |this: &mut Self| {
             let at = Address { base: this.context, index: None, disp: super::context::TRAP };
-            let value = this.b.const_(Kind::S32, number);
+            let value = this.b.const_(Kind::S32, code.into());
             this.b.emit(Op::Rmw { op: Rmw::MinU, elem: Elem::B32, at, value, shared: true });
         };
         match self.exec.masks.clone() {

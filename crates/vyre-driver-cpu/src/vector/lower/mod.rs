@@ -38,15 +38,6 @@ pub struct Shape {
     pub vectors_max: u32,
 }
 
-/// What a program is as vector code.
-#[derive(Clone, Debug)]
-pub struct Lowered {
-    /// The code.
-    pub function: Function,
-    /// The codes of the program's traps, by the number that the code records.
-    pub trap_codes: Vec<u32>,
-}
-
 /// The launch as the code sees it: words at fixed places, little-endian.
 ///
 /// Behind these stand 16 bytes for each buffer of the program, by its id: the address (8 bytes), the elements (4 bytes), 4
@@ -54,7 +45,7 @@ pub struct Lowered {
 pub mod context {
     /// 4 bytes: not 0 asks the code to return.
     pub const STOP: i32 = 0;
-    /// 4 bytes: the least number of a trap that was recorded; all ones for none.
+    /// 4 bytes: the least code of a trap that was recorded; all ones for none.
     pub const TRAP: i32 = 4;
     /// 12 bytes: workgroups along x, y and z.
     pub const GRID: i32 = 8;
@@ -68,7 +59,9 @@ pub mod context {
 
 /// The vector code of a program without functions (`optimise` inlines them) and grid barriers; `Err` names what is not
 /// there.
-pub fn lower(program: &ValidProgram, shape: Shape) -> Result<Lowered, String> {
+///
+/// A trap records its code, and of several codes the least is kept: number them in program order before.
+pub fn lower(program: &ValidProgram, shape: Shape) -> Result<Function, String> {
     let lanes_total = program.parts().workgroup_lanes() as u32;
     let vectors = |wide: bool| vectors(program, shape, wide);
     let plan = Plan::new(program, |wide| {
@@ -194,8 +187,6 @@ struct Lower<'a> {
     loops: Vec<Loop>,
     /// The locals assigned in the run at hand that have memory.
     dirty: Vec<Local>,
-    trap_codes: Vec<u32>,
-    trap_sites: Vec<u32>,
     /// Whether the code at hand is one of two copies.
     copied: bool,
     /// Scratch memory for lanes to be taken one by one.

@@ -1,0 +1,342 @@
+//! The driver contract, as this host's processor keeps it.
+
+use crate::compile;
+use crate::device::{CpuBackend, ID};
+use crate::launch;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+use vyre_driver::backend::private::Sealed;
+use vyre_driver::observability::fill_output_slots;
+use vyre_driver::pipeline::PipelineCacheSnapshot;
+use vyre_driver::{
+    BackendError, CancelToken, CompiledPipeline, DeviceBuffer, DeviceProfile, DispatchConfig, OutputBuffers,
+    PendingDispatch, Resource, TimedDispatchResult, VyreBackend,
+};
+use vyre_foundation::ir::Program;
+use vyre_foundation::limits;
+
+impl Sealed for CpuBackend {}
+
+impl VyreBackend for CpuBackend {
+    fn id(&self) -> &'static str {
+        ID
+    }
+
+    fn version(&self) -> &'static str {
+        env!("CARGO_PKG_VERSION")
+    }
+
+    fn device_name(&self) -> &str {
+        "the host's processor, interpreting"
+    }
+
+    fn driver_name(&self) -> &str {
+        "none"
+    }
+
+    fn dispatch(
+        &self,
+        program: &Program,
+        inputs: &[Vec<u8>],
+        config: &DispatchConfig,
+    ) -> Result<Vec<Vec<u8>>, BackendError> {
+        let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+        self.dispatch_borrowed(program, &inputs, config)
+    }
+
+    fn dispatch_borrowed(
+        &self,
+        program: &Program,
+        inputs: &[&[u8]],
+        config: &DispatchConfig,
+    ) -> Result<Vec<Vec<u8>>, BackendError> {
+        launch::dispatch(self, program, inputs, config).map(|timed| timed.outputs)
+    }
+
+    fn dispatch_borrowed_timed(
+        &self,
+        program: &Program,
+        inputs: &[&[u8]],
+        config: &DispatchConfig,
+    ) -> Result<TimedDispatchResult, BackendError> {
+        launch::dispatch(self, program, inputs, config)
+    }
+
+    fn dispatch_borrowed_into(
+        &self,
+        program: &Program,
+        inputs: &[&[u8]],
+        config: &DispatchConfig,
+        outputs: &mut OutputBuffers,
+    ) -> Result<(), BackendError> {
+        fill_output_slots(self.dispatch_borrowed(program, inputs, config)?, outputs);
+        Ok(())
+    }
+
+    fn dispatch_async(
+        &self,
+        program: &Program,
+        inputs: &[Vec<u8>],
+        config: &DispatchConfig,
+    ) -> Result<Box<dyn PendingDispatch>, BackendError> {
+        start(self, program, inputs.to_vec(), config)
+    }
+
+    fn dispatch_borrowed_async(
+        &self,
+        program: &Program,
+        inputs: &[&[u8]],
+        config: &DispatchConfig,
+    ) -> Result<Box<dyn PendingDispatch>, BackendError> {
+        start(self, program, inputs.iter().map(|input| input.to_vec()).collect(), config)
+    }
+
+    fn allocate_resident(&self, byte_len: usize) -> Result<Resource, BackendError> {
+        self.device.allocate(byte_len)
+    }
+
+    fn upload_resident(&self, resource: &Resource, bytes: &[u8]) -> Result<(), BackendError> {
+        self.device.upload(&[(resource, bytes)])
+    }
+
+    fn upload_resident_many(&self, uploads: &[(&Resource, &[u8])]) -> Result<(), BackendError> {
+        self.device.upload(uploads)
+    }
+
+    fn upload_resident_at(
+        &self,
+        resource: &Resource,
+        dst_offset_bytes: usize,
+        bytes: &[u8],
+    ) -> Result<(), BackendError> {
+        self.device.upload_at(&[(resource, dst_offset_bytes, bytes)])
+    }
+
+    fn upload_resident_at_many(&self, uploads: &[(&Resource, usize, &[u8])]) -> Result<(), BackendError> {
+        self.device.upload_at(uploads)
+    }
+
+    fn download_resident_into(&self, resource: &Resource, out: &mut Vec<u8>) -> Result<(), BackendError> {
+        self.device.download(resource, None, out)
+    }
+
+    fn download_resident_range_into(
+        &self,
+        resource: &Resource,
+        byte_offset: usize,
+        byte_len: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), BackendError> {
+        self.device.download(resource, Some((byte_offset, byte_len)), out)
+    }
+
+    fn free_resident(&self, resource: Resource) -> Result<(), BackendError> {
+        self.device.resident.remove(&resource)
+    }
+
+    fn resident_byte_len(&self, resource: &Resource) -> Result<usize, BackendError> {
+        self.device.resident.pin(resource).map(|pinned| pinned.byte_len())
+    }
+
+    fn invalidate_resident(&self, resource: &Resource) -> Result<(), BackendError> {
+        self.device.resident.pin(resource).map(|pinned| pinned.invalidate())
+    }
+
+    fn dispatch_resident_timed(
+        &self,
+        program: &Program,
+        resources: &[Resource],
+        config: &DispatchConfig,
+    ) -> Result<TimedDispatchResult, BackendError> {
+        launch::dispatch_resident(self, program, resources, config)
+    }
+
+    fn allocate_device_buffer(&self, byte_len: usize) -> Result<Box<dyn DeviceBuffer>, BackendError> {
+        let resource = self.device.allocate(byte_len)?;
+        self.device.resident.device_buffer(&resource)
+    }
+
+    fn upload_device_buffer(&self, buffer: &mut dyn DeviceBuffer, bytes: &[u8]) -> Result<(), BackendError> {
+        self.upload_resident(self.device.resident.resource_of(buffer)?, bytes)
+    }
+
+    fn download_device_buffer(&self, buffer: &dyn DeviceBuffer) -> Result<Vec<u8>, BackendError> {
+        self.download_resident(self.device.resident.resource_of(buffer)?)
+    }
+
+    fn free_device_buffer(&self, buffer: Box<dyn DeviceBuffer>) -> Result<(), BackendError> {
+        self.device.resident.remove(self.device.resident.resource_of(&*buffer)?)
+    }
+
+    fn dispatch_with_device_buffers(
+        &self,
+        program: &Program,
+        inputs: &[&dyn DeviceBuffer],
+        outputs: &mut [&mut dyn DeviceBuffer],
+        config: &DispatchConfig,
+    ) -> Result<(), BackendError> {
+        let checked = vyre_driver::admission::check(program, config.workgroup_override)?;
+        let table = &self.device.resident;
+        let inputs: Result<Vec<_>, _> =
+            inputs.iter().map(|buffer| table.resource_of(*buffer).cloned()).collect();
+        let outputs: Result<Vec<_>, _> =
+            outputs.iter().map(|buffer| table.resource_of(&**buffer).cloned()).collect();
+        let (mut inputs, mut outputs) = (inputs?.into_iter(), outputs?.into_iter());
+        // One list in binding order; a missing buffer leaves it short, which admission reports.
+        let mut resources: Vec<Resource> = Vec::with_capacity(checked.bound.len());
+        for id in &checked.bound {
+            let from = if checked.parts().buffer(*id).is_output() { &mut outputs } else { &mut inputs };
+            resources.extend(from.next());
+        }
+        resources.extend(inputs.chain(outputs));
+        self.dispatch_resident_timed(program, &resources, config).map(|_| ())
+    }
+
+    fn compile_native(
+        &self,
+        program: &Program,
+        config: &DispatchConfig,
+    ) -> Result<Option<Arc<dyn CompiledPipeline>>, BackendError> {
+        compile::compile(self, program, config).map(Some)
+    }
+
+    fn pipeline_cache_snapshot(&self) -> Option<PipelineCacheSnapshot> {
+        Some(self.device.pipelines.snapshot())
+    }
+
+    fn backend_metric_snapshot(&self) -> Vec<(&'static str, u64)> {
+        let (allocations, bytes) = self.device.resident.usage();
+        vec![
+            ("dispatches", self.device.dispatches.load(Ordering::Relaxed)),
+            ("resident_allocations", allocations),
+            ("resident_bytes", bytes),
+        ]
+    }
+
+    fn supports_async_compute(&self) -> bool {
+        true
+    }
+
+    fn supports_indirect_dispatch(&self) -> bool {
+        true
+    }
+
+    fn supports_resident_dispatch(&self) -> bool {
+        true
+    }
+
+    fn max_workgroup_size(&self) -> [u32; 3] {
+        limits::WORKGROUP_AXIS_MAX
+    }
+
+    fn max_compute_workgroups_per_dimension(&self) -> u32 {
+        u32::MAX
+    }
+
+    fn max_compute_invocations_per_workgroup(&self) -> u32 {
+        limits::WORKGROUP_LANES_MAX
+    }
+
+    fn max_storage_buffer_bytes(&self) -> u64 {
+        u64::from(u32::MAX) * 8
+    }
+
+    fn device_profile(&self) -> DeviceProfile {
+        DeviceProfile {
+            supports_indirect_dispatch: true,
+            supports_trap_propagation: true,
+            max_native_int_width: 64,
+            max_workgroup_size: self.max_workgroup_size(),
+            max_invocations_per_workgroup: self.max_compute_invocations_per_workgroup(),
+            max_shared_memory_bytes: limits::WORKGROUP_BYTES_MAX as u32,
+            max_storage_buffer_binding_size: self.max_storage_buffer_bytes(),
+            compute_units: self.device.pool.threads() as u32,
+            ..DeviceProfile::unknown(ID)
+        }
+    }
+
+    fn shutdown(&self) -> Result<(), BackendError> {
+        self.device.shut_down();
+        Ok(())
+    }
+
+    fn device_lost(&self) -> bool {
+        self.device.is_lost()
+    }
+
+    fn try_recover(&self) -> Result<(), BackendError> {
+        self.device.recover()
+    }
+}
+
+/// A dispatch on a thread of its own.
+struct Running {
+    result: mpsc::Receiver<Result<OutputBuffers, BackendError>>,
+    done: Arc<AtomicBool>,
+    cancel: CancelToken,
+}
+
+fn start(
+    backend: &CpuBackend,
+    program: &Program,
+    inputs: Vec<Vec<u8>>,
+    config: &DispatchConfig,
+) -> Result<Box<dyn PendingDispatch>, BackendError> {
+    let mut config = config.clone();
+    let cancel = config.cancel.get_or_insert_default().clone();
+    let done = Arc::new(AtomicBool::new(false));
+    let (backend, program, finished) = (backend.clone(), program.clone(), Finished(Arc::clone(&done)));
+    let (sender, result) = mpsc::sync_channel(1);
+    let run = move || {
+        let result = backend.dispatch(&program, &inputs, &config);
+        // Nobody listens any more if the handle was dropped.
+        let _ = sender.send(result);
+        drop(finished);
+    };
+    let thread = std::thread::Builder::new().name("vyre-cpu".to_owned()).spawn(run);
+    match thread {
+        Ok(_) => Ok(Box::new(Running { result, done, cancel })),
+        Err(error) => {
+            Err(BackendError::OutOfMemory { what: format!("a thread ({error})"), requested_bytes: 0 })
+        }
+    }
+}
+
+/// Says that the thread is done, also when it panics, so that nobody polls for ever.
+struct Finished(Arc<AtomicBool>);
+
+impl Drop for Finished {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+impl PendingDispatch for Running {
+    fn is_ready(&self) -> bool {
+        self.done.load(Ordering::Acquire)
+    }
+
+    fn await_result(self: Box<Self>) -> Result<Vec<Vec<u8>>, BackendError> {
+        self.result.recv().unwrap_or_else(|_| Err(died()))
+    }
+
+    fn await_timeout(self: Box<Self>, limit: Duration) -> Result<Vec<Vec<u8>>, BackendError> {
+        match self.result.recv_timeout(limit) {
+            Ok(result) => result,
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                self.cancel.cancel();
+                Err(BackendError::Timeout { limit })
+            }
+            Err(mpsc::RecvTimeoutError::Disconnected) => Err(died()),
+        }
+    }
+
+    fn cancel(&self) {
+        self.cancel.cancel();
+    }
+}
+
+fn died() -> BackendError {
+    BackendError::new("the dispatch's thread panicked. Fix: report the program; it must not panic".to_owned())
+}

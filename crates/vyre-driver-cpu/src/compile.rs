@@ -1,0 +1,183 @@
+//! Pipelines: a program as machine code, made once and dispatched often.
+
+use crate::device::{CpuBackend, Device, Emitter, ID};
+use crate::executable::Executable;
+use crate::launch;
+use crate::portable::{self, Portable};
+use crate::vector::lower::lower;
+use std::sync::Arc;
+use vyre_driver::admission::check;
+use vyre_driver::pipeline::PipelineKey;
+use vyre_driver::{BackendError, CompiledPipeline, DispatchConfig, OutputBuffers};
+use vyre_foundation::diagnostic::Place;
+use vyre_foundation::ir::{Block, BufferKind, FunctionId, Node, Program, ProgramParts, walk};
+use vyre_foundation::opt::{Pass, optimise};
+use vyre_foundation::validate::{ValidProgram, validate};
+
+/// Makes machine code for this host.
+pub(crate) struct Compiler {
+    portable: Portable,
+}
+
+/// A program as machine code.
+pub(crate) struct Pipeline {
+    pub(crate) code: Executable,
+    /// Bytes of memory that each thread needs for itself.
+    pub(crate) scratch_bytes: u64,
+    /// The tables' contents by buffer; empty for those that are no tables.
+    pub(crate) tables: Vec<Vec<u8>>,
+    /// What the code records for a trap is its place here.
+    pub(crate) traps: Vec<(u32, Place)>,
+    /// Lines, with functions inlined: how much work a lane is.
+    pub(crate) lines: u64,
+    /// Whether it has loops, so that a lane's work is not known from its lines.
+    pub(crate) loops: bool,
+}
+
+impl Compiler {
+    pub(crate) fn new(emitter: Emitter) -> Result<Compiler, BackendError> {
+        let portable = Portable::new().map_err(|reason| BackendError::Unavailable {
+            backend: ID.to_owned(),
+            reason,
+            fix: "use another backend: there is no code generator for this processor".to_owned(),
+        })?;
+        match emitter {
+            Emitter::Auto | Emitter::Portable => Ok(Compiler { portable }),
+        }
+    }
+
+    fn compile(&self, valid: &ValidProgram) -> Result<Pipeline, BackendError> {
+        let parts = valid.parts();
+        let failed = |message: String| BackendError::CompileFailed { backend: ID.to_owned(), message };
+        let (numbered, traps) = number_traps(parts).map_err(failed)?;
+        let program = optimise(&numbered);
+        let function = lower(&program, portable::SHAPE)
+            .map_err(|name| BackendError::UnsupportedFeature { name, backend: ID.to_owned() })?;
+        let (mut lines, mut loops) = (0, false);
+        walk(&program.parts().body.block, |_, _, node| {
+            lines += 1;
+            loops |= matches!(node, Node::For { .. });
+        });
+        Ok(Pipeline {
+            code: self.portable.compile(&function).map_err(failed)?,
+            scratch_bytes: function.scratch_bytes,
+            tables: tables(program.parts()),
+            traps,
+            lines,
+            loops,
+        })
+    }
+}
+
+/// The program with its functions inlined and its traps numbered in program order, and what the numbers stand for.
+/// Passes may copy a trap and never change its code, so the least number recorded is the first trap of the program as
+/// written.
+fn number_traps(parts: &ProgramParts) -> Result<(ValidProgram, Vec<(u32, Place)>), String> {
+    let mut traps = Vec::new();
+    find_traps(parts, None, &mut traps);
+    let mut parts = parts.clone();
+    let inline = Pass::from_name("inline").ok_or("the optimiser does not inline")?;
+    (inline.run)(&mut parts);
+    let mut next = 0;
+    renumber(&mut parts.body.block, &mut next);
+    let program = Program::new(parts).map_err(|error| error.to_string())?;
+    let valid = validate(&program).map_err(|findings| format!("{:?}", findings.first()))?;
+    Ok((valid, traps))
+}
+
+fn find_traps(parts: &ProgramParts, function: Option<FunctionId>, out: &mut Vec<(u32, Place)>) {
+    let body = function.map_or(&parts.body, |function| &parts.functions[function.index()].body);
+    walk(&body.block, |site, _, node| match node {
+        Node::Trap { code } => out.push((*code, Place::Line { function, site })),
+        Node::Call { function, .. } => find_traps(parts, Some(*function), out),
+        _ => {}
+    });
+}
+
+fn renumber(block: &mut Block, next: &mut u32) {
+    for node in block {
+        if let Node::Trap { code } = node {
+            *code = *next;
+            *next += 1;
+        }
+        node.blocks_mut().for_each(|inner| renumber(inner, next));
+    }
+}
+
+/// The bytes of constant tables, by buffer.
+fn tables(parts: &ProgramParts) -> Vec<Vec<u8>> {
+    let bytes = |data: &Vec<u64>, size: usize| -> Vec<u8> {
+        data.iter().flat_map(|bits| bits.to_le_bytes().into_iter().take(size)).collect()
+    };
+    parts
+        .buffers
+        .iter()
+        .map(|buffer| match &buffer.kind {
+            BufferKind::Table { data } => bytes(data, buffer.ty.bytes()),
+            _ => Vec::new(),
+        })
+        .collect()
+}
+
+/// A program made ready.
+pub(crate) struct CpuPipeline {
+    device: Arc<Device>,
+    generation: u64,
+    program: Program,
+}
+
+impl CompiledPipeline for CpuPipeline {
+    fn program(&self) -> &Program {
+        &self.program
+    }
+
+    fn is_valid(&self) -> bool {
+        self.device.is_current(self.generation)
+    }
+
+    fn dispatch(&self, inputs: &[&[u8]], config: &DispatchConfig) -> Result<OutputBuffers, BackendError> {
+        self.device.ready()?;
+        if !self.is_valid() {
+            return Err(BackendError::PipelineInvalidated { backend: ID.to_owned() });
+        }
+        let backend = CpuBackend { device: Arc::clone(&self.device) };
+        launch::dispatch(&backend, &self.program, inputs, config).map(|timed| timed.outputs)
+    }
+}
+
+/// Makes a program ready, asking the cache first.
+pub(crate) fn compile(
+    backend: &CpuBackend,
+    program: &Program,
+    config: &DispatchConfig,
+) -> Result<Arc<dyn CompiledPipeline>, BackendError> {
+    let device = &backend.device;
+    let generation = device.ready()?;
+    if !check(program, config.workgroup_override)?.has_grid_sync {
+        lookup(device, program, config)?;
+    }
+    Ok(Arc::new(CpuPipeline { device: Arc::clone(device), generation, program: program.clone() }))
+}
+
+/// The program's machine code, from the cache or made now.
+pub(crate) fn lookup(
+    device: &Device,
+    program: &Program,
+    config: &DispatchConfig,
+) -> Result<Arc<Pipeline>, BackendError> {
+    let variant = match config.workgroup_override {
+        None => 0,
+        // Three sizes of at most 1024 lanes; larger ones are refused whatever their key.
+        Some([x, y, z]) => 1 | u64::from(x) << 1 | u64::from(y) << 22 | u64::from(z) << 43,
+    };
+    let version = env!("CARGO_PKG_VERSION");
+    let key = PipelineKey { program: program.digest(), backend: ID, version, variant };
+    device
+        .pipelines
+        .get_or_compile(key, || {
+            let _span = tracing::trace_span!("compile", program = program.name()).entered();
+            let checked = check(program, config.workgroup_override)?;
+            device.compiler.compile(&checked.valid).map(Arc::new)
+        })
+        .map(|pipeline| Arc::clone(&*pipeline))
+}

@@ -1,0 +1,96 @@
+//! Whole programs, compared with the reference: those of the file tests and examples, and generated ones.
+//!
+//! `VYRE_CASES` and `VYRE_SEED` say how many generated programs run and where they start.
+
+use vyre::spec::{Expect, Run, directives};
+use vyre_driver::{BackendError, DispatchConfig, VyreBackend};
+use vyre_driver_cpu::{CpuBackend, CpuConfig, Emitter};
+use vyre_foundation::ir::Program;
+use vyre_foundation::launch::bound_buffers;
+use vyre_foundation::{text, validate};
+use vyre_generate::{Case, Config};
+use vyre_testkit::{compare, property, repo};
+
+/// The emitters that this host has.
+fn backends() -> Vec<CpuBackend> {
+    [Emitter::Portable]
+        .into_iter()
+        .map(|emitter| CpuBackend::new(CpuConfig { emitter, threads: 2 }).expect("this host has an emitter"))
+        .collect()
+}
+
+/// Whether a backend gives the reference's bytes, or its trap.
+fn agrees(backend: &CpuBackend, case: &Case) -> Result<(), String> {
+    let expected = compare::expected(case)?;
+    let config = DispatchConfig { grid_override: case.grid, ..DispatchConfig::default() };
+    let found = backend.dispatch(&case.program, &case.buffers, &config);
+    let (expected, found) = match (expected, found) {
+        (Ok(expected), Ok(found)) => (expected, found),
+        (Err(expected), Err(BackendError::Trap { code, .. })) if code == expected => return Ok(()),
+        (Ok(_), Err(error)) => return Err(format!("failed: {error}")),
+        (Err(trap), found) => return Err(format!("trap {trap} is expected, and it gave {:?}", found.err())),
+    };
+    let parts = case.program.parts();
+    let outputs =
+        bound_buffers(parts).into_iter().zip(expected).filter(|(id, _)| parts.buffer(*id).is_output());
+    for ((id, expected), found) in outputs.zip(found) {
+        if let Some(difference) = vyre::filetest::difference(parts.buffer(id), &expected, &found) {
+            return Err(difference);
+        }
+    }
+    Ok(())
+}
+
+/// The launch that a directive describes; `None` where it leaves something out.
+fn case_of(program: &Program, run: &Run, folder: &std::path::Path) -> Option<Case> {
+    let parts = program.parts();
+    let buffers = bound_buffers(parts).into_iter().map(|id| {
+        let buffer = parts.buffer(id);
+        if let Some((_, spec)) = run.inputs.iter().find(|(name, _)| **name == *buffer.name) {
+            return spec.bytes_for(buffer, folder).ok();
+        }
+        let size = run.sizes.iter().find(|(name, _)| **name == *buffer.name).map(|(_, count)| *count);
+        Some(vec![0; size.or(buffer.len.map(u64::from))? as usize * buffer.ty.bytes()])
+    });
+    Some(Case { program: program.clone(), grid: run.grid, buffers: buffers.collect::<Option<_>>()? })
+}
+
+#[test]
+fn files_give_the_references_bytes() {
+    let backends = backends();
+    let (mut ran, mut wrong) = (0, Vec::new());
+    for path in repo::files("tests", "vyre").into_iter().chain(repo::files("examples", "vyre")) {
+        let source = repo::read(&path).expect("listed files can be read");
+        let Ok(parsed) = text::parse(&source) else { continue };
+        if validate::validate(&parsed.program).is_err() {
+            continue;
+        }
+        for run in directives(&source).0.runs.iter().filter(|run| run.expect != Expect::Race) {
+            let folder = path.parent().expect("files lie in folders");
+            let Some(case) = case_of(&parsed.program, run, folder) else { continue };
+            for backend in &backends {
+                ran += 1;
+                if let Err(message) = agrees(backend, &case) {
+                    wrong.push(format!("{}:{}: {message}", repo::name(&path), run.line));
+                }
+            }
+        }
+    }
+    assert!(ran > 100, "{ran} runs");
+    assert!(wrong.is_empty(), "{} of {ran} runs are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn generated_programs_give_the_references_bytes() {
+    let backends = backends();
+    let config = Config::default();
+    let traps = Config { traps: true, ..Config::default() };
+    for seed in property::cases(300) {
+        let case = vyre_generate::seeded(seed, if seed % 8 == 0 { &traps } else { &config });
+        for backend in &backends {
+            if let Err(message) = agrees(backend, &case) {
+                panic!("seed {seed}: {message}\n{}", compare::show(&case));
+            }
+        }
+    }
+}
