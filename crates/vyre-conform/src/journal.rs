@@ -228,3 +228,151 @@ pub(crate) fn merge(
         profile,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::certificate::Certificate;
+    use crate::contract::VyreBackend;
+    use crate::{ConformanceSuite, ReferenceBackend, small};
+    use std::cell::RefCell;
+    use std::path::PathBuf;
+    use vyre_driver::CancelToken;
+
+    fn path(name: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("vyre-journal-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        folder.join("run.jsonl")
+    }
+
+    fn suite<'a>() -> ConformanceSuite<'a> {
+        ConformanceSuite::quick().catalogue(small::groups).nonce([3; 32])
+    }
+
+    fn header() -> Header {
+        let target = Identity::new(ReferenceBackend.name(), false, &ReferenceBackend.profile());
+        Header::new(target, Size::Quick, [3; 32])
+    }
+
+    fn whole() -> Certificate {
+        suite().certify(&ReferenceBackend).expect("the reference conforms").without_times()
+    }
+
+    fn certified(report: Report) -> Certificate {
+        report.certificate().expect("it is complete").without_times()
+    }
+
+    /// Runs with a journal, up to so many groups.
+    fn run(path: &Path, suite: ConformanceSuite<'_>, groups_max: usize) -> Report {
+        let (journal, recorded) = Journal::open(path, &header()).unwrap();
+        let (journal, cancel) = (RefCell::new(journal), CancelToken::new());
+        let recorded = recorded.map(|recorded| recorded.groups).unwrap_or_default();
+        let suite = suite.recorded(recorded).cancelled_by(cancel.clone());
+        let watch = |progress: &crate::Progress<'_>| {
+            journal.borrow_mut().add(progress.last).unwrap();
+            if progress.groups_done >= groups_max {
+                cancel.cancel();
+            }
+        };
+        suite.watch(watch).report(&ReferenceBackend)
+    }
+
+    #[test]
+    fn an_interrupted_run_goes_on_to_the_same_certificate() {
+        let path = path("resume");
+        let _ = std::fs::remove_file(&path);
+        let part = run(&path, suite(), 7);
+        assert!((7..24).contains(&part.groups.len()) && !part.complete);
+        // The machine stopped in the middle of a line.
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, &text[..text.len() - 20]).unwrap();
+        let recorded = read(&path).unwrap();
+        assert_eq!(recorded.groups.len(), part.groups.len() - 1);
+        assert_eq!(certified(run(&path, suite(), usize::MAX)), whole());
+        let lines = std::fs::read_to_string(&path).unwrap().lines().count();
+        assert_eq!((lines, read(&path).unwrap().groups.len()), (25, 24));
+        // A run that is done runs nothing, and has the same certificate again.
+        assert_eq!(certified(run(&path, suite(), 0)), whole());
+    }
+
+    #[test]
+    fn shards_merge_to_the_same_certificate() {
+        let journals: Vec<Recorded> = (0..3)
+            .map(|at| {
+                let path = path(&format!("shard{at}"));
+                let _ = std::fs::remove_file(&path);
+                assert!(
+                    run(&path, suite().shard(at, 3), usize::MAX).certificate().is_err(),
+                    "a part is no whole"
+                );
+                read(&path).unwrap()
+            })
+            .collect();
+        let counts: Vec<usize> = journals.iter().map(|journal| journal.groups.len()).collect();
+        assert!(counts.iter().sum::<usize>() == 24 && counts.iter().all(|count| *count < 24), "{counts:?}");
+        let merged = merge(journals, Level::Random, None, small::groups).unwrap();
+        assert_eq!(certified(merged), whole());
+    }
+
+    #[test]
+    fn a_missing_shard_is_missed() {
+        let path = path("missing");
+        let _ = std::fs::remove_file(&path);
+        run(&path, suite().shard(0, 2), usize::MAX);
+        let merged = merge(vec![read(&path).unwrap()], Level::Random, None, small::groups).unwrap();
+        assert!(merged.certificate().unwrap_err()[0].message.contains("not complete"));
+    }
+
+    fn refused<T: std::fmt::Debug>(result: Result<T, JournalError>) -> String {
+        match result {
+            Err(JournalError::Wrong(message, fix)) if !fix.is_empty() => message,
+            other => panic!("{other:?} is no refusal"),
+        }
+    }
+
+    #[test]
+    fn another_run_does_not_go_on_with_a_journal() {
+        let path = path("other");
+        let _ = std::fs::remove_file(&path);
+        run(&path, suite(), 1);
+        type Change = fn(&mut Header);
+        let changes: [(&str, Change); 3] = [
+            ("nonce", |header| header.nonce.0[0] ^= 1),
+            ("size", |header| header.size = Size::Full),
+            ("backend, device", |header| header.target.device.push('x')),
+        ];
+        for (says, change) in changes {
+            let mut other = header();
+            change(&mut other);
+            assert!(refused(Journal::open(&path, &other)).contains(says), "{says}");
+            let mut second = read(&path).unwrap();
+            second.header = other;
+            let both = merge(vec![read(&path).unwrap(), second], Level::Random, None, small::groups);
+            assert!(refused(both.map(|_| ())).contains(says), "{says}");
+        }
+        let mut liar = read(&path).unwrap();
+        liar.groups[0].root.0[0] ^= 1;
+        let both = merge(vec![read(&path).unwrap(), liar], Level::Random, None, small::groups);
+        assert!(refused(both.map(|_| ())).contains("disagree"));
+    }
+
+    #[test]
+    fn what_is_no_journal_is_refused() {
+        let path = path("wrong");
+        let _ = std::fs::remove_file(&path);
+        run(&path, suite(), 3);
+        let good = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<&str> = good.lines().collect();
+        let broken = format!("{}\n{{\n{}\n", lines[0], lines[1]);
+        for text in ["no", "no\n", "{}\n", "\n", &broken, &good[lines[0].len() + 1..]] {
+            std::fs::write(&path, text).unwrap();
+            assert!(refused(read(&path)).contains("no journal"), "{text}");
+            assert!(refused(Journal::open(&path, &header())).contains("no journal"), "{text}");
+            assert_eq!(
+                std::fs::read_to_string(&path).unwrap(),
+                *text,
+                "a file that is no journal stays as it is"
+            );
+        }
+    }
+}

@@ -1,26 +1,8 @@
 //! A run as JUnit's XML, which CI systems show: one test case for each group.
 
 use crate::report::{GroupReport, Report};
+use crate::show::escape;
 use std::fmt::Write;
-
-/// Text inside XML. Characters that XML cannot have become a replacement mark.
-pub(crate) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            '\t' | '\n' => out.push(c),
-            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            c if c.is_control() => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
-}
 
 impl Report {
     /// The run in JUnit's XML. A group that failed has the text of its first failure.
@@ -58,7 +40,7 @@ impl Report {
 }
 
 /// The group of a case's name.
-pub(crate) fn group_of(case: &str) -> &str {
+fn group_of(case: &str) -> &str {
     case.split_once(':').map_or(case, |(group, _)| group)
 }
 

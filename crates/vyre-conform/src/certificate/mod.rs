@@ -15,6 +15,7 @@ mod verify;
 use crate::batch::{Level, Track};
 use crate::failure::{Cause, ParityFailure};
 use crate::report::Report;
+use crate::show::line;
 #[cfg(feature = "cli")]
 pub(crate) use envelope::FILE_BYTES_MAX;
 pub use key::{PublicKey, SecretKey};
@@ -63,19 +64,10 @@ impl CertificateError {
 
     fn other_suite(version: &str) -> CertificateError {
         CertificateError {
-            message: format!(
-                "the suite of version {} made it, and this is version {VERSION}",
-                shown(version)
-            ),
-            fix: format!("verify it with version {}, or run `certify` again with this one", shown(version)),
+            message: format!("the suite of version {} made it, and this is version {VERSION}", line(version)),
+            fix: format!("verify it with version {}, or run `certify` again with this one", line(version)),
         }
     }
-}
-
-/// A stranger's text as it may be shown on a terminal: one line, not long, nothing that moves the cursor.
-pub(crate) fn shown(text: &str) -> String {
-    let short: String = text.chars().take(100).collect();
-    short.escape_debug().to_string().replace("\\'", "'").replace("\\\"", "\"")
 }
 
 impl Certificate {
@@ -114,6 +106,14 @@ impl Certificate {
             version if version == VERSION => Ok(()),
             version => Err(CertificateError::other_suite(version)),
         }
+    }
+
+    /// Without what differs between two runs of the same.
+    #[cfg(test)]
+    pub(crate) fn without_times(mut self) -> Certificate {
+        self.statement.predicate.started = String::new();
+        self.statement.predicate.duration_ms = 0;
+        self
     }
 
     pub(crate) fn predicate(&self) -> &Predicate {

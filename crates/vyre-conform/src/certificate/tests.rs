@@ -174,10 +174,11 @@ fn an_unsigned_certificate_still_shows_every_change_but_that_of_its_times() {
         if verify(&changed, &[]).is_err() {
             continue;
         }
-        let mut same = changed.clone();
-        same.statement.predicate.started = certificate.predicate().started.clone();
-        same.statement.predicate.duration_ms = certificate.predicate().duration_ms;
-        assert_eq!(same, certificate, "bit {bit} changes more than a time");
+        assert_eq!(
+            changed.without_times(),
+            certificate.clone().without_times(),
+            "bit {bit} changes more than a time"
+        );
     }
 }
 

@@ -6,10 +6,11 @@ use super::table::{Align, columns, grouped};
 use super::{Answer, BAD, BOLD, DIM, Failure, GOOD, Host, exit, paint, plural, write_file};
 use crate::batch::{Level, Track};
 use crate::cases;
-use crate::certificate::{Identity, SecretKey, shown};
+use crate::certificate::{Identity, SecretKey};
 use crate::failure::ParityFailure;
 use crate::journal::{self, Header, Journal, JournalError, Recorded};
 use crate::report::{LevelState, Report};
+use crate::show::{hex, line};
 use crate::suite::{ConformanceSuite, Size, draw_nonce};
 use serde_json::{Value, json};
 use std::cell::RefCell;
@@ -207,10 +208,10 @@ fn as_text(report: &Report) -> String {
     let rows = [
         (
             "backend",
-            format!("{} {}, as a {face}", paint(BOLD, &shown(&report.backend)), shown(&profile.version)),
+            format!("{} {}, as a {face}", paint(BOLD, &line(&report.backend)), line(&profile.version)),
         ),
-        ("device", shown(&profile.device)),
-        ("driver", shown(&profile.driver)),
+        ("device", line(&profile.device)),
+        ("driver", line(&profile.driver)),
         ("suite", format!("{}, nonce {}", report.size.name(), Digest(report.nonce))),
     ];
     let rows: Vec<Vec<String>> =
@@ -225,11 +226,9 @@ fn as_text(report: &Report) -> String {
         report.elapsed.as_secs_f64()
     ));
     if report.groups.iter().any(|group| group.name.starts_with("random/")) {
-        let lines: Vec<&str> = report.coverage.lines().take_while(|line| !line.starts_with("  ")).collect();
-        text.push_str(&format!(
-            "  random: {}\n",
-            lines.join("; ").split_whitespace().collect::<Vec<_>>().join(" ")
-        ));
+        text.push_str(
+            &report.coverage.trim_end().lines().map(|line| format!("  {line}\n")).collect::<String>(),
+        );
     }
     text.push('\n');
     if report.complete {
@@ -240,12 +239,17 @@ fn as_text(report: &Report) -> String {
     text
 }
 
-/// The groups of each family (`op/f32`, `kernel`), summed up.
+/// What a line of the table sums up: `op/f32` for an op of a type, the first part of other names.
+fn family(name: &str) -> &str {
+    let parts = if name.starts_with("op/") { 2 } else { 1 };
+    name.match_indices('/').nth(parts - 1).map_or(name, |(end, _)| &name[..end])
+}
+
+/// The groups of each family, summed up.
 fn family_table(report: &Report) -> String {
     let mut families: BTreeMap<&str, [u64; 4]> = BTreeMap::new();
     for group in &report.groups {
-        let family = group.name.rsplit_once('/').map_or(group.name.as_str(), |(family, _)| family);
-        let sums = families.entry(family).or_default();
+        let sums = families.entry(family(&group.name)).or_default();
         for (sum, add) in sums.iter_mut().zip([1, group.cases, group.dispatches, group.failed]) {
             *sum += add;
         }
@@ -359,10 +363,8 @@ fn as_json(report: &Report, cancelled: bool, written: Option<&Path>) -> Value {
 }
 
 fn failure_json(failure: &ParityFailure) -> Value {
-    let bytes = |bytes: &[u8]| {
-        let hex: String = bytes.iter().take(JSON_BYTES_MAX).map(|byte| format!("{byte:02x}")).collect();
-        json!({ "bytes": bytes.len(), "hex": hex })
-    };
+    let bytes =
+        |bytes: &[u8]| json!({ "bytes": bytes.len(), "hex": hex(&bytes[..bytes.len().min(JSON_BYTES_MAX)]) });
     let inputs: serde_json::Map<String, Value> =
         failure.inputs.iter().map(|(name, contents)| (name.clone(), bytes(contents))).collect();
     json!({

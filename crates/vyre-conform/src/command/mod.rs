@@ -21,8 +21,6 @@ use std::path::Path;
 use std::sync::Arc;
 pub use vendor::main;
 use vyre_driver::{BackendError, VyreBackend as DriverBackend, registry};
-use vyre_foundation::ir::{DataType, Literal};
-use vyre_foundation::text::print_literal;
 
 /// How a command ends.
 pub mod exit {
@@ -186,15 +184,6 @@ fn read_text(path: &Path) -> Result<String, Failure> {
 fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
     std::fs::write(path, text)
         .map_err(|error| Failure::io("write", path, &error, "name a place you may write to"))
-}
-
-/// The elements of a buffer, as literals.
-fn elements(ty: DataType, bytes: &[u8]) -> impl Iterator<Item = String> {
-    bytes.chunks_exact(ty.bytes()).map(move |element| {
-        let mut word = [0; 8];
-        word[..element.len()].copy_from_slice(element);
-        print_literal(Literal::from_bits(ty, u64::from_le_bytes(word)))
-    })
 }
 
 fn plural(count: usize, noun: &str) -> String {

@@ -2,13 +2,14 @@
 
 use super::args::Replay;
 use super::verify::read;
-use super::{Answer, BAD, BOLD, Backends, Failure, GOOD, Host, Opened, elements, exit, paint};
+use super::{Answer, BAD, BOLD, Backends, Failure, GOOD, Host, Opened, exit, paint};
 use crate::batch::{Batch, Step, Work};
 use crate::cases;
-use crate::certificate::{Certificate, shown};
-use crate::judge::{Answer as Outcome, Prepared};
+use crate::certificate::Certificate;
+use crate::judge::{Answer as Outcome, Prepared, is_right};
+use crate::show::{elements, hex, line};
 use crate::suite::{batch_name, batches};
-use crate::target::{Fault, Job};
+use crate::target::{Fault, Job, Target};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use vyre_driver::registry;
@@ -24,41 +25,16 @@ pub(super) fn run(args: &Replay, host: &Host<'_>) -> Result<Answer, Failure> {
     let certificate = read(&args.file)?;
     certificate.check_version().map_err(|error| Failure::new(exit::FINDINGS, error.message, error.fix))?;
     let found = find(&certificate, &args.case)?;
+    let element = args.case.split_once('#').and_then(|(_, number)| number.parse().ok());
     let (opened, absent) = open(args, host, &certificate)?;
     let target = opened.as_ref().map(Opened::target);
     let (mut text, mut cases, mut equal) = (String::new(), Vec::new(), true);
     let left_out = found.len().saturating_sub(BATCHES_MAX);
     for batch in found.into_iter().take(BATCHES_MAX) {
-        let prepared = Prepared::new(batch);
-        let _ = writeln!(text, "{}", paint(BOLD, &prepared.batch.name));
-        for line in vyre_foundation::text::print(&prepared.batch.program).lines() {
-            let _ = writeln!(text, "  {line}");
-        }
-        let mut steps = Vec::new();
-        for (step, expected) in prepared.batch.steps.iter().zip(&prepared.expected) {
-            let job = Job {
-                program: &prepared.batch.program,
-                grid: step.grid,
-                contents: &step.contents,
-                init: step.init,
-                lookup: prepared.batch.lookup,
-            };
-            let actual = target.as_ref().map(|target| target.run(&job));
-            let same = actual.as_ref().is_none_or(|actual| crate::judge::is_right(actual, expected));
-            equal &= same;
-            let name = target.as_ref().map_or("", |target| target.name());
-            text.push_str(&launch(&prepared.batch, step));
-            text.push_str(&outcome(&prepared.batch, "reference", Ok(expected)));
-            if let Some(actual) = &actual {
-                text.push_str(&outcome(&prepared.batch, name, actual.as_ref()));
-                let verdict = if same { paint(GOOD, "the same") } else { paint(BAD, "different") };
-                let _ = writeln!(text, "  {verdict}");
-            }
-            steps.push(step_json(&prepared.batch, step, expected, actual.as_ref()));
-        }
-        text.push('\n');
-        cases.push(json!({ "name": prepared.batch.name, "steps": steps,
-            "program": vyre_foundation::text::print(&prepared.batch.program) }));
+        let played = play(Prepared::new(batch), target.as_deref(), element);
+        text.push_str(&played.text);
+        cases.push(played.json);
+        equal &= played.equal;
     }
     if left_out > 0 {
         let _ = writeln!(text, "  and {left_out} more; name one of them with `--case`");
@@ -69,6 +45,47 @@ pub(super) fn run(args: &Replay, host: &Host<'_>) -> Result<Answer, Failure> {
     let backend = target.as_ref().map(|target| target.name().to_owned());
     let exit = if equal { exit::OK } else { exit::FINDINGS };
     Ok(Answer { exit, text, json: json!({ "backend": backend, "equal": equal, "cases": cases }) })
+}
+
+/// A batch that ran again.
+struct Played {
+    text: String,
+    json: Value,
+    equal: bool,
+}
+
+fn play(prepared: Prepared, target: Option<&dyn Target>, element: Option<usize>) -> Played {
+    let Prepared { batch, expected } = &prepared;
+    let program = vyre_foundation::text::print(&batch.program);
+    let mut text = format!("{}\n", paint(BOLD, &batch.name));
+    program.lines().for_each(|row| text.push_str(&format!("  {row}\n")));
+    let (mut steps, mut equal) = (Vec::new(), true);
+    for (step, expected) in batch.steps.iter().zip(expected) {
+        let job = Job {
+            program: &batch.program,
+            grid: step.grid,
+            contents: &step.contents,
+            init: step.init,
+            lookup: batch.lookup,
+        };
+        let actual = target.map(|target| target.run(&job));
+        text.push_str(&launch(batch, step, element));
+        text.push_str(&outcome(batch, "reference", Ok(expected), element));
+        if let (Some(target), Some(actual)) = (target, &actual) {
+            let same = is_right(actual, expected);
+            equal &= same;
+            if same {
+                let _ = writeln!(text, "  {} the same on `{}`", paint(GOOD, "ok"), line(target.name()));
+            } else {
+                text.push_str(&outcome(batch, target.name(), actual.as_ref(), element));
+                let _ = writeln!(text, "  {} on `{}`", paint(BAD, "different"), line(target.name()));
+            }
+        }
+        steps.push(step_json(batch, step, expected, actual.as_ref()));
+    }
+    text.push('\n');
+    let json = json!({ "name": batch.name, "program": program, "steps": steps });
+    Played { text, json, equal }
 }
 
 /// The batches that a name means, of the groups that the certificate has.
@@ -88,7 +105,7 @@ fn find(certificate: &Certificate, case: &str) -> Result<Vec<Batch>, Failure> {
                 format!("`{}` is a conversation with the driver, not a program", group.name),
                 format!(
                     "run it again: `certify --backend {} --case {}`",
-                    shown(&predicate.target.id),
+                    line(&predicate.target.id),
                     group.name
                 ),
             ));
@@ -120,7 +137,7 @@ fn open(
                 Some(opened) => Ok((Some(opened), None)),
                 None => {
                     let why =
-                        format!("the backend `{}` is not here, so only the reference ran it", shown(own));
+                        format!("the backend `{}` is not here, so only the reference ran it", line(own));
                     Ok((None, Some(why)))
                 }
             }
@@ -129,13 +146,14 @@ fn open(
 }
 
 /// What a launch starts with.
-fn launch(batch: &Batch, step: &Step) -> String {
+fn launch(batch: &Batch, step: &Step, element: Option<usize>) -> String {
     let parts = batch.program.parts();
     let [x, y, z] = step.grid;
     let mut text = format!("  grid ({x}, {y}, {z}), output memory {:?}\n", step.init);
     for (id, content) in bound_buffers(parts).into_iter().zip(&step.contents) {
         let buffer = parts.buffer(id);
-        let _ = writeln!(text, "    in   @{} {}", buffer.name, values(buffer.ty, &content.to_bytes()));
+        let _ =
+            writeln!(text, "    in   @{} {}", buffer.name, values(buffer.ty, &content.to_bytes(), element));
     }
     text
 }
@@ -147,15 +165,15 @@ fn outputs(batch: &Batch) -> Vec<(String, DataType)> {
     buffers.filter(|buffer| buffer.is_output()).map(|buffer| (buffer.name.to_string(), buffer.ty)).collect()
 }
 
-fn outcome(batch: &Batch, who: &str, answer: Result<&Outcome, &Fault>) -> String {
+fn outcome(batch: &Batch, who: &str, answer: Result<&Outcome, &Fault>, element: Option<usize>) -> String {
     match answer {
         Ok(Outcome::Outputs(buffers)) => outputs(batch)
             .into_iter()
             .zip(buffers)
-            .map(|((name, ty), bytes)| format!("    out  @{name} on {who}: {}\n", values(ty, bytes)))
+            .map(|((name, ty), bytes)| format!("    out  @{name} on {who}: {}\n", values(ty, bytes, element)))
             .collect(),
         Ok(Outcome::Trap(code)) => format!("    trap {code} on {who}\n"),
-        Err(fault) => format!("    {who}: {}\n", shown(&fault_text(fault))),
+        Err(fault) => format!("    {who}: {}\n", line(&fault_text(fault))),
     }
 }
 
@@ -167,11 +185,24 @@ fn fault_text(fault: &Fault) -> String {
     }
 }
 
-fn values(ty: DataType, bytes: &[u8]) -> String {
+/// The first elements of a buffer, or the one that is asked for.
+fn values(ty: DataType, bytes: &[u8], element: Option<usize>) -> String {
     let count = bytes.len() / ty.bytes();
+    if let Some(at) = element.filter(|at| *at < count) {
+        let value = elements(ty, bytes).nth(at).unwrap_or_default();
+        return format!(
+            "{ty} [{at}] = {value} (0x{})",
+            hex(&reversed(&bytes[at * ty.bytes()..][..ty.bytes()]))
+        );
+    }
     let first: Vec<String> = elements(ty, bytes).take(SHOWN_MAX).collect();
     let more = if count > SHOWN_MAX { format!(" ... {count} in all") } else { String::new() };
     format!("{ty} [{}]{more}", first.join(", "))
+}
+
+/// Bytes with the most significant one first, as numbers are written.
+fn reversed(bytes: &[u8]) -> Vec<u8> {
+    bytes.iter().rev().copied().collect()
 }
 
 fn step_json(
@@ -180,7 +211,6 @@ fn step_json(
     expected: &Outcome,
     actual: Option<&Result<Outcome, Fault>>,
 ) -> Value {
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let answer = |answer: &Outcome| match answer {
         Outcome::Outputs(buffers) => {
             let named = outputs(batch).into_iter().zip(buffers);

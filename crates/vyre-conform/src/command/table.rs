@@ -34,15 +34,7 @@ pub fn columns(align: &[Align], rows: &[Vec<String>]) -> String {
 
 /// A number in groups of three digits.
 pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
+    crate::show::grouped(number)
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 
 use super::args::Verify;
 use super::table::{Align, columns, grouped};
-use super::{Answer, BOLD, DIM, Failure, GOOD, WARN, exit, paint};
+use super::{Answer, BOLD, DIM, Failure, GOOD, WARN, exit, paint, plural};
 use crate::batch::Track;
-use crate::certificate::{Certificate, Predicate, PublicKey, Sample, Trust, Verified, shown};
+use crate::certificate::{Certificate, Predicate, PublicKey, Sample, Trust, Verified};
+use crate::show::line;
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -63,13 +64,13 @@ fn facts(certificate: &Certificate) -> String {
             "backend",
             format!(
                 "{} {}, tested as a {}",
-                paint(BOLD, &shown(&target.id)),
-                shown(&target.version),
+                paint(BOLD, &line(&target.id)),
+                line(&target.version),
                 target.tested_as.name()
             ),
         ),
-        ("device", shown(&target.device)),
-        ("driver", shown(&target.driver)),
+        ("device", line(&target.device)),
+        ("driver", line(&target.driver)),
         ("levels", levels(certificate)),
         (
             "features",
@@ -87,7 +88,7 @@ fn facts(certificate: &Certificate) -> String {
         ),
         (
             "suite",
-            format!("{} of version {}, digest {}", suite.size.name(), shown(&tool.version), suite.digest),
+            format!("{} of version {}, digest {}", suite.size.name(), line(&tool.version), suite.digest),
         ),
         (
             "run",
@@ -121,7 +122,8 @@ fn checks(certificate: &Certificate, verified: &Verified, all: bool) -> String {
     lines.push(format!("  {ok}  outputs of {recomputed} groups: the reference gives the same{drawn}"));
     if procedures > 0 {
         lines.push(format!(
-            "  --  answers of {procedures} groups about the driver contract, which only the driver can give"
+            "  --  answers of {} about the driver contract, which only the driver can give",
+            plural(procedures, "group")
         ));
     }
     lines.push(match trust {
