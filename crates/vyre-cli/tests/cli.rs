@@ -485,6 +485,36 @@ fn explain_and_ops_answer_by_name() {
 }
 
 #[test]
+fn wrong_wishes_of_the_suite_are_refused_with_a_fix() {
+    let folder = folder("conform");
+    std::fs::write(folder.join("no.json"), "{\"payloadType\":1}\n").unwrap();
+    std::fs::write(folder.join("no.pem"), "no key\n").unwrap();
+    let certify = |more: &[&'static str]| [&["certify", "--backend", "reference"], more].concat();
+    let commands = [
+        vec!["certify"],
+        vec!["certify", "--backend", "abacus"],
+        certify(&["--level", "all"]),
+        certify(&["--case", "op/f31"]),
+        certify(&["--case", "op/f32", "-o", "c.json"]),
+        certify(&["--shard", "1/2"]),
+        certify(&["--shard", "0/2", "--json"]),
+        certify(&["--nonce", "12"]),
+        certify(&["--sign", "key.pem"]),
+        certify(&["--sign", "missing.pem", "-o", "c.json"]),
+        certify(&["--sign", "no.pem", "-o", "c.json"]),
+        certify(&["-o", "missing/c.json"]),
+        certify(&["--journal", "no.json"]),
+        vec!["certify", "--merge", "missing.jsonl"],
+        vec!["verify", "missing.json"],
+        vec!["verify", "no.json"],
+        vec!["verify", "no.json", "--trusted-key", "no.pem"],
+        vec!["replay", "no.json", "--case", "op"],
+        vec!["keygen", "-o", "missing/key.pem"],
+    ];
+    transcript("conform", &folder, &commands.iter().map(Vec::as_slice).collect::<Vec<_>>());
+}
+
+#[test]
 fn every_code_and_every_op_can_be_asked_for() {
     let names = |args: &[&str], list: &str, key: &str| -> Vec<String> {
         let output = execute(&root(), args, b"");

@@ -30,11 +30,8 @@ mod junit;
 mod mutants;
 mod reduce;
 mod report;
-<<<<<<< HEAD
 mod rules;
-=======
 mod show;
->>>>>>> 5b8921e (The report for a browser and for CI; journals are tested; a vendor's main is tested)
 #[cfg(test)]
 mod small;
 mod suite;

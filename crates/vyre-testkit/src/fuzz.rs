@@ -4,9 +4,10 @@
 //! A function returns when its property holds and panics when it does not.
 
 use crate::any;
+use base64ct::{Base64, Encoding};
 use std::cell::Cell;
 use vyre_foundation::diagnostic::Diagnostic;
-use vyre_foundation::ir::Program;
+use vyre_foundation::ir::{Digest, Program};
 use vyre_foundation::launch;
 use vyre_foundation::opt;
 use vyre_foundation::text::{self, SourceMap};
@@ -26,6 +27,7 @@ pub const TARGETS: &[Target] = &[
     ("roundtrip", roundtrip),
     ("validate", validate),
     ("optimise", optimise),
+    ("certificate", certificate),
 ];
 
 /// Any source text: parsing ends with a program or with errors that have a fix, and a program survives printing and
@@ -113,6 +115,75 @@ pub fn optimise(data: &[u8]) {
             assert_eq!(bytes(other), settled, "{name} turns\n{}\ninto\n{}", show(&valid), show(&changed));
         }
     }
+}
+
+/// Any bytes: reading a certificate ends with one whose file they are, or with an error that has a fix.
+///
+/// Few mutations of a file get past its envelope, so the bytes are also read as the statement in one, and as changes
+/// to the statement of a right certificate: each four bytes are a place, how much goes there, and what comes.
+pub fn certificate(data: &[u8]) {
+    check_certificate(data);
+    check_certificate(&in_envelope(data));
+    let mut statement = statement();
+    for change in data.chunks_exact(4) {
+        let at = usize::from(u16::from_le_bytes([change[0], change[1]])) % (statement.len() + 1);
+        let end = (at + usize::from(change[2] % 8)).min(statement.len());
+        statement.splice(at..end, (change[2] >= 128).then_some(change[3]));
+    }
+    check_certificate(&in_envelope(&statement));
+}
+
+fn check_certificate(file: &[u8]) {
+    match vyre_conform::Certificate::from_json(file) {
+        Ok(certificate) => assert_eq!(certificate.to_json().as_bytes(), file, "a certificate has one form"),
+        Err(error) => assert!(!error.message.is_empty() && !error.fix.is_empty(), "{error:?}"),
+    }
+}
+
+/// An unsigned envelope around a statement.
+fn in_envelope(statement: &[u8]) -> Vec<u8> {
+    let payload = Base64::encode_string(statement);
+    format!(
+        "{{\"payloadType\":\"application/vnd.in-toto+json\",\"payload\":\"{payload}\",\"signatures\":[]}}\n"
+    )
+    .into_bytes()
+}
+
+/// The statement of a run of two groups.
+fn statement() -> Vec<u8> {
+    use vyre_conform::{GroupReport, Level, Profile, Report, Size, Track};
+    let groups = Track::ALL.map(|track| GroupReport {
+        name: format!("op/{track}"),
+        level: Level::Ops,
+        track,
+        seeded: false,
+        dispatches: 1,
+        cases: 2,
+        failed: 0,
+        content: Digest([1; 32]),
+        root: Digest([2; 32]),
+    });
+    let mut groups = groups.to_vec();
+    groups.sort_by(|a, b| a.name.cmp(&b.name));
+    let report = Report {
+        backend: "fuzz".into(),
+        profile: Profile::floor(),
+        driver: false,
+        size: Size::Quick,
+        level: Level::Ops,
+        track: None,
+        nonce: [3; 32],
+        planned: groups.iter().map(|group| (group.name.clone(), group.level, group.track)).collect(),
+        groups,
+        failures: Vec::new(),
+        coverage: String::new(),
+        complete: true,
+        started: "2025-01-31T12:00:00Z".into(),
+        elapsed: std::time::Duration::from_secs(1),
+    };
+    let file = report.certificate().expect("nothing failed").to_json();
+    let payload = file.split('"').nth(7).expect("the payload is the second field");
+    Base64::decode_vec(payload).expect("a payload is base64")
 }
 
 /// The program that bytes are, as text or as a payload.

@@ -170,6 +170,19 @@ fn mistyped_programs_are_read_or_refused_with_a_fix() {
     check(2000, mistyped, holds, String::clone);
 }
 
+#[test]
+fn changed_certificates_are_read_or_refused_with_a_fix() {
+    let make = |source: &mut dyn Source| {
+        let mut draw = Draw::new(source);
+        (0..4 * (1 + draw.below(4))).map(|_| draw.below(256) as u8).collect::<Vec<u8>>()
+    };
+    let holds = |bytes: &Vec<u8>| {
+        fuzz::certificate(bytes);
+        Ok(())
+    };
+    check(2000, make, holds, |bytes| format!("{bytes:?}"));
+}
+
 /// A program's text with its layout spoilt and comments strewn in.
 struct Untidy {
     program: Program,

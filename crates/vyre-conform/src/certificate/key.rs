@@ -26,8 +26,9 @@ impl SecretKey {
 
     /// Reads a PEM file's text (`BEGIN PRIVATE KEY`).
     pub fn from_pem(text: &str) -> Result<SecretKey, String> {
-        SigningKey::from_pkcs8_pem(text).map(SecretKey).map_err(|error| {
-            format!("no Ed25519 private key: {error}. Fix: make one with the command `keygen`")
+        let key = SigningKey::from_pkcs8_pem(text).map(SecretKey);
+        key.map_err(|_| {
+            "no PEM file with an Ed25519 private key. Fix: make one with the command `keygen`".into()
         })
     }
 
@@ -52,14 +53,13 @@ impl PublicKey {
     pub fn parse(text: &str) -> Result<PublicKey, String> {
         let text = text.trim();
         let key = match parse_hex(text) {
-            Some(bytes) => VerifyingKey::from_bytes(&bytes).map_err(|error| error.to_string()),
-            None => VerifyingKey::from_public_key_pem(text).map_err(|error| error.to_string()),
+            Some(bytes) => VerifyingKey::from_bytes(&bytes).ok(),
+            None => VerifyingKey::from_public_key_pem(text).ok(),
         };
         // A weak key has signatures that fit any message.
-        let key = key.and_then(|key| if key.is_weak() { Err("it is weak".into()) } else { Ok(key) });
-        key.map(PublicKey).map_err(|error| {
+        key.filter(|key| !key.is_weak()).map(PublicKey).ok_or_else(|| {
             let fix = "give the 64 digits that `keygen` printed, or the file it wrote beside the private key";
-            format!("no Ed25519 public key: {error}. Fix: {fix}")
+            format!("no Ed25519 public key. Fix: {fix}")
         })
     }
 
