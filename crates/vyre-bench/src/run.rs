@@ -46,7 +46,7 @@ pub struct Options {
     pub baselines: Baselines,
     /// Samples of each contender; `None` takes as many as fit a few seconds.
     pub rounds: Option<usize>,
-    /// Checked sizes and no limits: for checking results rather than speed.
+    /// Tiny sizes and no limits: for checking results rather than speed.
     pub quick: bool,
 }
 

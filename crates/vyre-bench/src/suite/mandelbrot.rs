@@ -98,20 +98,22 @@ fn simd(read: &[Vec<u32>], write: &mut [Vec<u32>]) {
 
 #[inline(always)]
 fn lanes<const LANES: usize>(cx: &[f32; LANES], cy: f32) -> [u32; LANES] {
+    /// Steps between two looks at whether any lane goes on.
+    const STRIDE: u32 = 8;
     let (mut x, mut y) = ([0.0f32; LANES], [0.0f32; LANES]);
     let (mut active, mut counts) = ([1u32; LANES], [0u32; LANES]);
-    for _ in 0..STEPS {
-        let mut any = 0;
-        for lane in 0..LANES {
-            let (xx, yy) = (x[lane] * x[lane], y[lane] * y[lane]);
-            active[lane] &= u32::from(xx + yy <= 4.0);
-            counts[lane] += active[lane];
-            any |= active[lane];
-            let xy = x[lane] * y[lane];
-            x[lane] = xx - yy + cx[lane];
-            y[lane] = xy + xy + cy;
+    for _ in 0..STEPS / STRIDE {
+        for _ in 0..STRIDE {
+            for lane in 0..LANES {
+                let (xx, yy) = (x[lane] * x[lane], y[lane] * y[lane]);
+                active[lane] &= u32::from(xx + yy <= 4.0);
+                counts[lane] += active[lane];
+                let xy = x[lane] * y[lane];
+                x[lane] = xx - yy + cx[lane];
+                y[lane] = xy + xy + cy;
+            }
         }
-        if any == 0 {
+        if active.iter().all(|active| *active == 0) {
             break;
         }
     }

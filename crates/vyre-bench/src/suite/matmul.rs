@@ -2,6 +2,7 @@
 
 use super::{floats, floats_mut, widest};
 use crate::case::{Baseline, Benchmark, Case, OpKind, PLAIN, Written, groups, random_floats};
+use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
 pub(super) static MATMUL: Benchmark = Benchmark {
@@ -41,40 +42,60 @@ fn plain(read: &[Vec<u32>], write: &mut [Vec<u32>]) {
     });
 }
 
+/// Rows of a tile, and its columns in vectors: their sums fill half of the widest registers.
 const ROWS: usize = 4;
-const COLUMNS: usize = 64;
+const VECTORS: usize = 4;
 
 /// A tile of c stays in registers while a's columns and b's rows pass.
 fn blocked(read: &[Vec<u32>], write: &mut [Vec<u32>]) {
     let n = read[0][0] as usize;
     let (a, b, c) = (floats(&read[1]), floats(&read[2]), floats_mut(&mut write[0]));
-    c.par_chunks_mut(n * ROWS).zip(a.par_chunks(n * ROWS)).for_each(|(c, a)| {
-        widest(|| {
-            for first in (0..n).step_by(COLUMNS) {
-                match (c.len() == n * ROWS, n - first >= COLUMNS) {
-                    (true, true) => tile(n, first, a, b, c),
-                    _ => edge(n, first..n.min(first + COLUMNS), a, b, c),
-                }
-            }
-        })
-    });
+    let bands = c.par_chunks_mut(n * ROWS).zip(a.par_chunks(n * ROWS));
+    bands.for_each(|(c, a)| widest(Band { n, a, b, c }));
 }
 
+/// Up to four rows of a and c, and all of b. Left to itself the compiler keeps the sums in memory, so vectors are spelled out.
+struct Band<'m> {
+    n: usize,
+    a: &'m [f32],
+    b: &'m [f32],
+    c: &'m mut [f32],
+}
+
+impl WithSimd for Band<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Band { n, a, b, c } = self;
+        let columns = VECTORS * S::F32_LANES;
+        let mut first = 0;
+        while c.len() == n * ROWS && n - first >= columns {
+            let sums = tile(simd, n, a, &b[first..]);
+            for (row, sums) in sums.iter().enumerate() {
+                let c = &mut c[row * n + first..][..columns];
+                S::as_mut_simd_f32s(c).0.copy_from_slice(sums);
+            }
+            first += columns;
+        }
+        edge(n, first..n, a, b, c);
+    }
+}
+
+/// The sums of a tile; `b` starts with its first column.
 #[inline(always)]
-fn tile(n: usize, first: usize, a: &[f32], b: &[f32], c: &mut [f32]) {
-    let mut sums = [[0.0f32; COLUMNS]; ROWS];
+fn tile<S: Simd>(simd: S, n: usize, a: &[f32], b: &[f32]) -> [[S::f32s; VECTORS]; ROWS] {
+    let mut sums = [[simd.splat_f32s(0.0); VECTORS]; ROWS];
     for l in 0..n {
-        let b: &[f32; COLUMNS] = b[l * n + first..].first_chunk().expect("the tile is whole");
+        let b: &[S::f32s; VECTORS] = S::as_simd_f32s(&b[l * n..]).0.first_chunk().expect("the tile is whole");
         for (row, sums) in sums.iter_mut().enumerate() {
-            let a = a[row * n + l];
+            let a = simd.splat_f32s(a[row * n + l]);
             for (sum, b) in sums.iter_mut().zip(b) {
-                *sum += a * b;
+                *sum = simd.add_f32s(*sum, simd.mul_f32s(a, *b));
             }
         }
     }
-    for (row, sums) in sums.iter().enumerate() {
-        c[row * n + first..][..COLUMNS].copy_from_slice(sums);
-    }
+    sums
 }
 
 #[inline(always)]

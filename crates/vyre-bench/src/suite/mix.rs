@@ -45,7 +45,7 @@ fn plain(_: &[Vec<u32>], write: &mut [Vec<u32>]) {
 
 /// Elements side by side, so that each round is a loop over lanes: the compiler vectorises inner loops only.
 fn simd(_: &[Vec<u32>], write: &mut [Vec<u32>]) {
-    const LANES: usize = 64;
+    const LANES: usize = 128;
     write[0].par_chunks_mut(CHUNK).for_each(|chunk| {
         widest(|| {
             let (blocks, rest) = chunk.as_chunks_mut::<LANES>();

@@ -37,9 +37,10 @@ pub static BENCHMARKS: [&Benchmark; 11] = [
 /// Elements that one thread takes at a time: large enough to hide the hand-over, small enough for a level-2 cache.
 const CHUNK: usize = 1 << 16;
 
-/// Runs a loop as code for the widest vectors that this processor has.
+/// Runs work as code for the widest vectors that this processor has: a closure whose loops the compiler vectorises, or one
+/// written with vectors.
 #[inline(always)]
-pub(crate) fn widest<R>(work: impl FnOnce() -> R) -> R {
+pub(crate) fn widest<W: pulp::WithSimd>(work: W) -> W::Output {
     static ARCH: LazyLock<pulp::Arch> = LazyLock::new(pulp::Arch::new);
     ARCH.dispatch(work)
 }
