@@ -1,10 +1,10 @@
 //! Pipelines: a program as machine code, made once and dispatched often.
 
-use crate::device::{CpuBackend, Device, Emitter, ID};
+use crate::device::{CpuBackend, CpuConfig, Device, Emitter, ID};
 use crate::executable::Executable;
 use crate::launch;
 use crate::portable::{self, Portable};
-use crate::vector::lower::lower;
+use crate::vector::lower::{Shape, lower};
 use std::sync::Arc;
 use vyre_driver::admission::check;
 use vyre_driver::pipeline::PipelineKey;
@@ -17,6 +17,7 @@ use vyre_foundation::validate::{ValidProgram, validate};
 /// Makes machine code for this host.
 pub(crate) struct Compiler {
     portable: Portable,
+    shape: Shape,
 }
 
 /// A program as machine code.
@@ -35,15 +36,19 @@ pub(crate) struct Pipeline {
 }
 
 impl Compiler {
-    pub(crate) fn new(emitter: Emitter) -> Result<Compiler, BackendError> {
+    pub(crate) fn new(config: CpuConfig) -> Result<Compiler, BackendError> {
         let portable = Portable::new().map_err(|reason| BackendError::Unavailable {
             backend: ID.to_owned(),
             reason,
             fix: "use another backend: there is no code generator for this processor".to_owned(),
         })?;
-        match emitter {
-            Emitter::Auto | Emitter::Portable => Ok(Compiler { portable }),
+        let mut shape = match config.emitter {
+            Emitter::Auto | Emitter::Portable => portable::SHAPE,
+        };
+        if config.vectors > 0 {
+            shape.vectors_max = config.vectors;
         }
+        Ok(Compiler { portable, shape })
     }
 
     fn compile(&self, valid: &ValidProgram) -> Result<Pipeline, BackendError> {
@@ -51,7 +56,7 @@ impl Compiler {
         let failed = |message: String| BackendError::CompileFailed { backend: ID.to_owned(), message };
         let (numbered, traps) = number_traps(parts).map_err(failed)?;
         let program = optimise(&numbered);
-        let function = lower(&program, portable::SHAPE)
+        let function = lower(&program, self.shape)
             .map_err(|name| BackendError::UnsupportedFeature { name, backend: ID.to_owned() })?;
         let (mut lines, mut loops) = (0, false);
         walk(&program.parts().body.block, |_, _, node| {

@@ -39,6 +39,8 @@ pub struct CpuConfig {
     pub emitter: Emitter,
     /// Threads that run workgroups, the caller's counted; 0 for one on each core.
     pub threads: usize,
+    /// The most vectors in flight; 0 leaves the choice to the backend.
+    pub vectors: u32,
 }
 
 /// What makes the machine code.
@@ -66,7 +68,7 @@ impl CpuBackend {
                 lost: AtomicBool::new(false),
                 shut_down: AtomicBool::new(false),
                 dispatches: AtomicU64::new(0),
-                compiler: Compiler::new(config.emitter)?,
+                compiler: Compiler::new(config)?,
                 pool: Pool::new(threads),
                 watcher: Watcher::new(),
             }),

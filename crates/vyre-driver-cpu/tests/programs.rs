@@ -11,11 +11,12 @@ use vyre_foundation::{text, validate};
 use vyre_generate::{Case, Config};
 use vyre_testkit::{compare, property, repo};
 
-/// The emitters that this host has.
+/// The emitters that this host has, with few and with many vectors in flight.
 fn backends() -> Vec<CpuBackend> {
-    [Emitter::Portable]
+    [(Emitter::Portable, 1), (Emitter::Portable, 4)]
         .into_iter()
-        .map(|emitter| CpuBackend::new(CpuConfig { emitter, threads: 2 }).expect("this host has an emitter"))
+        .map(|(emitter, vectors)| CpuConfig { emitter, vectors, threads: 2 })
+        .map(|config| CpuBackend::new(config).expect("this host has an emitter"))
         .collect()
 }
 

@@ -8,6 +8,7 @@ use super::{Lanes, Linear, Lower, Val};
 use crate::vector::code::{
     BitOp, Float, FloatCond, FloatOp, FloatUnOp, IntCond, IntOp, Kind, MaskOp, Num, Op, Reg, ShiftOp,
 };
+use smallvec::SmallVec;
 use vyre_foundation::ir::{Args, ComputeOp, DataType, Operand, Value};
 
 /// How a float type computes.
@@ -50,52 +51,52 @@ impl Lower<'_> {
         }
     }
 
+    /// An operand of 32 bits that is the same for the lanes in flight: uniform, or a line that does not grow.
+    pub(super) fn flat(&mut self, operand: Operand) -> Option<Reg> {
+        if !matches!(self.plan.ty(operand), DataType::U32 | DataType::I32) {
+            return None;
+        }
+        if self.plan.is_uniform(operand) {
+            return Some(self.scalar(operand));
+        }
+        self.line_of(operand).filter(|line| line.stride == 0).map(|line| line.base)
+    }
+
     /// The line that an op on lines gives.
     fn line(&mut self, op: ComputeOp, ty: DataType, source: DataType, args: &Args) -> Option<Linear> {
         let narrow = |ty| matches!(ty, DataType::U32 | DataType::I32);
-        if !narrow(ty) || !narrow(source) {
+        if !narrow(op.info().result.under(ty).unwrap_or(ty)) || !narrow(source) {
             return None;
         }
-        let first = self.line_of(args[0]);
-        match op {
-            ComputeOp::Bitcast | ComputeOp::Cast => first,
-            ComputeOp::Add | ComputeOp::Sub => {
-                let second = self.line_of(args[1]);
-                let int = if op == ComputeOp::Add { IntOp::Add } else { IntOp::Sub };
-                let strides = match (first, second) {
-                    (None, None) => return None,
-                    (first, second) => [first, second].map(|line| line.map_or(0, |line| line.stride)),
-                };
-                // A side that is not a line must be uniform.
-                let uniform =
-                    |this: &Self, line: Option<Linear>, arg| line.is_some() || this.plan.is_uniform(arg);
-                if !uniform(self, first, args[0]) || !uniform(self, second, args[1]) {
-                    return None;
-                }
-                let a = first.map_or_else(|| self.scalar(args[0]), |line| line.base);
-                let b = second.map_or_else(|| self.scalar(args[1]), |line| line.base);
-                let stride = match int {
-                    IntOp::Add => strides[0].wrapping_add(strides[1]),
-                    _ => strides[0].wrapping_sub(strides[1]),
-                };
-                Some(Linear { base: self.b.int(int, a, b), stride })
-            }
-            ComputeOp::Mul => {
-                let (line, by) = match (first, args[1].literal(), args[0].literal()) {
-                    (Some(line), Some(by), _) => (line, by.bits()),
-                    (None, _, Some(by)) => (self.line_of(args[1])?, by.bits()),
-                    _ => return None,
-                };
-                let base = self.b.int_const(IntOp::Mul, line.base, by);
-                Some(Linear { base, stride: line.stride.wrapping_mul(by as u32) })
-            }
-            ComputeOp::Shl => {
-                let (line, by) = (first?, args[1].literal()?.bits() as u32 % 32);
-                let base = self.b.shift_const(ShiftOp::Shl, line.base, by);
-                Some(Linear { base, stride: line.stride << by })
-            }
-            _ => None,
+        let lines: SmallVec<[Option<Linear>; 4]> = args.iter().map(|arg| self.line_of(*arg)).collect();
+        if lines.iter().all(Option::is_none) {
+            return None;
         }
+        // Something uniform is a line that does not grow.
+        let mut all: SmallVec<[Linear; 4]> = SmallVec::new();
+        for (arg, line) in args.iter().zip(lines) {
+            all.push(match line {
+                Some(line) => line,
+                None => Linear { base: self.flat(*arg)?, stride: 0 },
+            });
+        }
+        if all.iter().all(|line| line.stride == 0) {
+            let bases: Lanes = all.iter().map(|line| line.base).collect();
+            return Some(Linear { base: self.compute(op, ty, source, &bases), stride: 0 });
+        }
+        let stride = match op {
+            ComputeOp::Bitcast | ComputeOp::Cast => return Some(all[0]),
+            ComputeOp::Add => all[0].stride.wrapping_add(all[1].stride),
+            ComputeOp::Sub => all[0].stride.wrapping_sub(all[1].stride),
+            ComputeOp::Mul => {
+                let (grows, by) = if all[0].stride == 0 { (all[1], all[0]) } else { (all[0], all[1]) };
+                grows.stride.wrapping_mul(self.b.constant(by.base).filter(|_| by.stride == 0)? as u32)
+            }
+            ComputeOp::Shl => all[0].stride << (args[1].literal()?.bits() as u32 % 32),
+            _ => return None,
+        };
+        let base = self.compute(op, ty, source, &[all[0].base, all[1].base]);
+        Some(Linear { base, stride })
     }
 
     /// An op on registers.

@@ -343,8 +343,11 @@ impl<'a> Lower<'a> {
 
     fn lane_if(&mut self, cond: Operand, then: &'a Block, otherwise: &'a Block, site: u32) {
         let info = self.plan.lines[site as usize];
-        if self.plan.is_uniform(cond) {
-            let cond = self.scalar(cond);
+        let together = match self.plan.is_uniform(cond) {
+            true => Some(self.scalar(cond)),
+            false => self.flat_condition(cond),
+        };
+        if let Some(cond) = together {
             let mut vars = self.assigned(&[then, otherwise], false);
             vars.extend(self.leaving_vars(info.leaves));
             return self.fork(
@@ -354,8 +357,9 @@ impl<'a> Lower<'a> {
                 |this| this.lane_block(otherwise, info.else_site, 0),
             );
         }
-        match self.whole_group(cond) {
-            Some(whole) if !info.leaves && !self.copied && info.size <= COPIED_LINES_MAX => {
+        let copies = !info.leaves && !self.copied && info.size <= COPIED_LINES_MAX;
+        match if copies { self.whole_group(cond, 3) } else { None } {
+            Some(whole) => {
                 let vars = self.assigned(&[then, otherwise], false);
                 self.copied = true;
                 self.fork(
@@ -366,31 +370,60 @@ impl<'a> Lower<'a> {
                 );
                 self.copied = false;
             }
-            Some(_) | None => self.part(cond, then, otherwise, site),
+            None => self.part(cond, then, otherwise, site),
         }
     }
 
-    /// For `i < n` with lanes in a row: whether it holds for all lanes in flight, an `S32`.
-    fn whole_group(&mut self, cond: Operand) -> Option<Reg> {
-        if self.exec.masks.is_some() {
+    /// Whether a condition holds for all lanes in flight, an `S32`, where one look tells: `i < n` with lanes in a row,
+    /// what is the same for the lanes in flight, and both of two such. `depth` bounds the search.
+    fn whole_group(&mut self, cond: Operand, depth: u32) -> Option<Reg> {
+        if self.exec.masks.is_some() || depth == 0 {
             return None;
         }
         let node = self.plan.defs[cond.value()?.index()]?;
-        let Node::Compute { op, ty: DataType::U32, args, .. } = node else { return None };
-        let (small, large) = match op {
-            ComputeOp::Lt => (args[0], args[1]),
-            ComputeOp::Gt => (args[1], args[0]),
+        let Node::Compute { op, ty, args, .. } = node else { return None };
+        if let (ComputeOp::And, DataType::Bool) = (op, ty) {
+            let first = self.whole_group(args[0], depth - 1)?;
+            let second = self.whole_group(args[1], depth - 1)?;
+            return Some(self.b.int(IntOp::And, first, second));
+        }
+        if let Some(holds) = self.flat_condition(cond) {
+            return Some(holds);
+        }
+        let (small, large) = match (op, ty) {
+            (ComputeOp::Lt, DataType::U32) => (args[0], args[1]),
+            (ComputeOp::Gt, DataType::U32) => (args[1], args[0]),
             _ => return None,
         };
-        let line = self.line_of(small)?;
-        if line.stride != 1 || !self.plan.is_uniform(large) {
-            return None;
-        }
-        let limit = self.scalar(large);
+        let line = self.line_of(small).filter(|line| line.stride == 1)?;
+        let limit = self.flat(large)?;
         let reach = self.b.const_(Kind::S32, u64::from(self.stride()) - 1);
         let more = self.b.int(IntOp::MaxU, limit, reach);
         let whole = self.b.int(IntOp::Sub, more, reach);
         Some(self.b.cmp(IntCond::LtU, line.base, whole))
+    }
+
+    /// A comparison that comes out the same for the lanes in flight, an `S32`.
+    fn flat_condition(&mut self, cond: Operand) -> Option<Reg> {
+        let node = self.plan.defs[cond.value()?.index()]?;
+        let Node::Compute { op, ty, args, .. } = node else { return None };
+        let compares = matches!(
+            op,
+            ComputeOp::Eq | ComputeOp::Ne | ComputeOp::Lt | ComputeOp::Le | ComputeOp::Gt | ComputeOp::Ge
+        );
+        if !compares || !matches!(ty, DataType::U32 | DataType::I32) || !self.has_values(args) {
+            return None;
+        }
+        let (first, second) = (self.flat(args[0])?, self.flat(args[1])?);
+        Some(self.compute(*op, *ty, *ty, &[first, second]))
+    }
+
+    /// Whether the operands are at hand: a condition may come from an earlier run, and what it was made of not.
+    fn has_values(&self, args: &[Operand]) -> bool {
+        args.iter().all(|arg| {
+            arg.value()
+                .is_none_or(|value| self.values[value.index()].is_some() || self.plan.again[value.index()])
+        })
     }
 
     /// An `if` on which lanes part.

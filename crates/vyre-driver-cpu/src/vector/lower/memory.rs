@@ -91,6 +91,11 @@ impl Lower<'_> {
     /// A load at a uniform index whose result is uniform.
     pub(super) fn load_uniform(&mut self, ty: DataType, buffer: BufferId, index: Operand) -> Reg {
         let index = self.scalar(index);
+        self.load_one(ty, buffer, index)
+    }
+
+    /// The element at a uniform index as a uniform register.
+    fn load_one(&mut self, ty: DataType, buffer: BufferId, index: Reg) -> Reg {
         let raw = match self.reads_words(ty, buffer) {
             true => self.load_word(buffer, index),
             false => self.load_element(buffer, elem(ty), index),
@@ -134,8 +139,8 @@ impl Lower<'_> {
     // Accesses by lanes.
 
     pub(super) fn load(&mut self, ty: DataType, buffer: BufferId, index: Operand, site: u32) -> Val {
-        if self.plan.is_uniform(index) {
-            let reg = self.load_uniform(ty, buffer, index);
+        if let Some(index) = self.flat(index) {
+            let reg = self.load_one(ty, buffer, index);
             let lanes = self.spread(&Val::Uniform(reg), ty.computes_as());
             return Val::Varying(lanes, None);
         }

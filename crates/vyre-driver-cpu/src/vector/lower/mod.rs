@@ -76,9 +76,11 @@ fn vectors(program: &ValidProgram, shape: Shape, wide: bool) -> u32 {
     let parts = program.parts();
     let lanes = if wide { shape.lanes_wide } else { shape.lanes };
     let needed = parts.subgroup.unwrap_or(1).div_ceil(lanes).max(1);
-    let total = parts.workgroup_lanes() as u32;
+    // Rows of lanes should not break inside the lanes in flight: then neighbours in memory are neighbours there.
+    let row = parts.workgroup[0];
+    let unbroken = |vectors: u32| row.is_multiple_of(vectors * lanes);
     let mut vectors = shape.vectors_max.max(1);
-    while vectors > 1 && !total.is_multiple_of(vectors * lanes) {
+    while vectors > 1 && !unbroken(vectors) {
         vectors /= 2;
     }
     vectors.max(needed)
