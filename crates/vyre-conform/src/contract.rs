@@ -89,8 +89,8 @@ pub struct DispatchConfig {
 /// What a backend may lack without losing its level. A certificate names those it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Feature {
-    /// `atomic_min` and `atomic_max` on 64-bit elements that several lanes reach at once. All else on 64-bit integers is
-    /// exact with 32-bit atomics; this is not.
+    /// `atomic_min` and `atomic_max` on 64-bit elements without a result: several lanes may reach an element at once. All
+    /// else on 64-bit integers is exact with 32-bit atomics; this is not.
     AtomicMinMax64,
 }
 

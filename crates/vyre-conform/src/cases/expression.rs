@@ -42,8 +42,8 @@ pub(super) fn lines(text: &str, ty: DataType, result: &str) -> String {
 pub(super) fn triples(ty: DataType, count: usize) -> Vec<Row> {
     let op = if ty.is_float() { ComputeOp::Fma } else { ComputeOp::Clamp };
     let clamp = Instance { op: ComputeOp::Clamp, ty, source: ty };
-    let mut rows = Instance { op, ..clamp }.hard();
-    rows.extend(clamp.hard());
+    let mut rows = Instance { op, ..clamp }.special();
+    rows.extend(clamp.special());
     rows.extend(clamp.edge());
     let mut rows = thin(rows, count);
     rows.extend(clamp.random(u64::from(ty.tag()), count / 4 + 1));

@@ -12,6 +12,7 @@ use std::io::Write;
 use vyre_foundation::ir::{DataType, OpId};
 use vyre_foundation::launch::{bound_buffers, indirect};
 use vyre_generate::Stats;
+use vyre_lower::wgsl;
 use vyre_reference::{FindingKind, Launch, Options, RunError, Schedule};
 
 /// What the floor publishes, with every feature.
@@ -192,4 +193,27 @@ fn a_run_is_counted() {
         }
         assert!(total >= cases_min, "{} has {total} cases", size.name());
     }
+}
+
+/// What a vendor without optional features gets can be written in WGSL, in both forms.
+#[test]
+fn every_program_has_a_shader() {
+    let floor = Profile::floor();
+    let plan = plan(&floor, false);
+    let make = |group: &Group| match &group.work {
+        Work::Batches(make) => make(&plan),
+        Work::Procedure(_) => Vec::new(),
+    };
+    let all: Vec<Batch> = groups(false).par_iter().flat_map_iter(make).collect();
+    let mut seen = HashSet::new();
+    let distinct: Vec<&Batch> = all.iter().filter(|batch| seen.insert(batch.program.digest())).collect();
+    distinct.par_iter().for_each(|batch| {
+        let valid = judge::valid(&batch.program).unwrap_or_else(|findings| panic!("{findings}"));
+        for form in [wgsl::Form::Grid, wgsl::Form::OneWorkgroup] {
+            let options = wgsl::Options { form, lookup_binding: None };
+            if let Err(error) = wgsl::lower(&valid, &options) {
+                panic!("{}: {error}", batch.name);
+            }
+        }
+    });
 }

@@ -1,7 +1,7 @@
 //! Which operands an op is tried on.
 //!
 //! Three kinds. *Edge* takes the ends of each type and the values around them in all pairs, and in triples of the few
-//! that matter most. *Hard* is made for what the op computes: ties, cancellation, carries, limits, one step on both
+//! that matter most. *Special* is made for what the op computes: ties, cancellation, carries, limits, one step on both
 //! sides of each. *Random* is drawn, with lengths and exponents that meet.
 //!
 //! Not here: answers.
@@ -58,7 +58,7 @@ impl Instance {
     }
 
     /// Cases made for what the op computes; empty where the edges are all there is.
-    pub(super) fn hard(&self) -> Vec<Row> {
+    pub(super) fn special(&self) -> Vec<Row> {
         let Instance { op, ty, source } = *self;
         let alone = |values: Vec<u64>| values.into_iter().map(|x| [x, 0, 0, 0]).collect();
         match (op, Format::of(ty)) {

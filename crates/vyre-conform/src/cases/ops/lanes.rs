@@ -79,9 +79,11 @@ const fn computes(op: AtomicOp) -> Option<ComputeOp> {
 fn atomic(at: usize, op: AtomicOp, ty: DataType) -> Group {
     let name = format!("op/{ty}/{}", op.info().name);
     Group::fixed(name.clone(), Level::Ops, track(&[ty]), move |plan| {
-        let mut batches = vec![alone(plan, &name, at, op, ty)];
+        // Without a result, minima and maxima of 64 bits may be contended for all that a compiler knows.
         let optional = matches!(op, AtomicOp::Min | AtomicOp::Max) && ty.bits() == 64;
-        if computes(op).is_some() && (!optional || plan.profile.features.contains(&Feature::AtomicMinMax64)) {
+        let bare = !optional || plan.profile.features.contains(&Feature::AtomicMinMax64);
+        let mut batches = vec![alone(plan, &name, at, op, ty, bare)];
+        if bare && computes(op).is_some() {
             batches.push(together(&name, at, op, ty));
         }
         batches
@@ -92,7 +94,7 @@ fn atomic(at: usize, op: AtomicOp, ty: DataType) -> Group {
 fn atomic_rows(plan: &Plan<'_>, op: AtomicOp, ty: DataType) -> Vec<Row> {
     let instance = Instance { op: computes(op).unwrap_or(ComputeOp::Eq), ty, source: ty };
     let mut rows = instance.edge();
-    rows.extend(instance.hard());
+    rows.extend(instance.special());
     let step = plan.pick(3, 1);
     let expected = |at: usize, [old, new, ..]: Row| match at % 4 {
         0 | 1 => [old, new, old, 0],
@@ -103,8 +105,8 @@ fn atomic_rows(plan: &Plan<'_>, op: AtomicOp, ty: DataType) -> Vec<Row> {
     rows.into_iter().step_by(step).enumerate().map(|(at, row)| expected(at, row)).collect()
 }
 
-/// One lane an element: storage and workgroup memory, with a result and without, some out of bounds.
-fn alone(plan: &Plan<'_>, name: &str, at: usize, op: AtomicOp, ty: DataType) -> Batch {
+/// One lane an element: storage and workgroup memory, with a result and if `bare` without, some out of bounds.
+fn alone(plan: &Plan<'_>, name: &str, at: usize, op: AtomicOp, ty: DataType, bare: bool) -> Batch {
     let rows = atomic_rows(plan, op, ty);
     let size = lanes(at * 28 + ty.tag() as usize);
     let pick = |place: usize| rows.iter().map(|row| row[place]).collect::<Vec<u64>>();
@@ -114,32 +116,39 @@ fn alone(plan: &Plan<'_>, name: &str, at: usize, op: AtomicOp, ty: DataType) -> 
         _ => at as u64,
     };
     let places: Vec<u64> = (0..rows.len()).map(index).collect();
-    let script = Script::new([size, 1, 1])
+    let mut script = Script::new([size, 1, 1])
         .read("value", ty, &pick(1))
         .read("expected", ty, &pick(2))
         .read("place", DataType::U32, &places)
         .read("start", ty, &pick(0))
         .filled("storage", ty, &pick(0))
         .output("storage_old", ty, rows.len())
-        .filled("bare", ty, &pick(0))
         .output("shared", ty, rows.len())
         .output("shared_old", ty, rows.len())
-        .output("shared_bare", ty, rows.len())
-        .declare(&format!("buffer @w : workgroup {ty}[{size}]"))
-        .declare(&format!("buffer @v : workgroup {ty}[{size}]"));
+        .declare(&format!("buffer @w : workgroup {ty}[{size}]"));
     let atomic = format!("{}.{ty}", op.info().name);
     let operands = if op == AtomicOp::CompareExchange { "%expected, %value" } else { "%value" };
-    let lines = format!(
+    let mut lines = format!(
         "  %i = global_id x\n  %l = local_index\n  %n = len @value\n  %live = lt.u32 %i, %n\n  if %live {{\n    \
-         %value = load.{ty} @value[%i]\n    %expected = load.{ty} @expected[%i]\n    %place = load.u32 @place[%i]\n    \
+         %value = load.{ty} @value[%i]\n    %expected = load.{ty} @expected[%i]\n    \
+         %place = load.u32 @place[%i]\n    %start = load.{ty} @start[%i]\n    \
+         %own = eq.u32 %place, %i\n    %at = select.u32 %own, %l, %place\n    \
          %so = {atomic} @storage[%place], {operands}\n    store.{ty} @storage_old[%i], %so\n    \
-         {atomic} @bare[%place], {operands}\n    %start = load.{ty} @start[%i]\n    store.{ty} @w[%l], %start\n    \
-         store.{ty} @v[%l], %start\n    %own = eq.u32 %place, %i\n    %at = select.u32 %own, %l, %place\n    \
-         %wo = {atomic} @w[%at], {operands}\n    store.{ty} @shared_old[%i], %wo\n    %w = load.{ty} @w[%l]\n    \
-         store.{ty} @shared[%i], %w\n    {atomic} @v[%at], {operands}\n    %v = load.{ty} @v[%l]\n    \
-         store.{ty} @shared_bare[%i], %v\n  }}"
+         store.{ty} @w[%l], %start\n    %wo = {atomic} @w[%at], {operands}\n    store.{ty} @shared_old[%i], %wo\n    \
+         %w = load.{ty} @w[%l]\n    store.{ty} @shared[%i], %w\n"
     );
-    script.batch(format!("{name}:alone:wg={size}"), [(rows.len() as u32).div_ceil(size), 1, 1], &lines)
+    if bare {
+        script = script
+            .filled("bare", ty, &pick(0))
+            .output("shared_bare", ty, rows.len())
+            .declare(&format!("buffer @v : workgroup {ty}[{size}]"));
+        lines += &format!(
+            "    {atomic} @bare[%place], {operands}\n    store.{ty} @v[%l], %start\n    \
+             {atomic} @v[%at], {operands}\n    %v = load.{ty} @v[%l]\n    store.{ty} @shared_bare[%i], %v\n"
+        );
+    }
+    let grid = (rows.len() as u32).div_ceil(size);
+    script.batch(format!("{name}:alone:wg={size}"), [grid, 1, 1], &(lines + "  }"))
 }
 
 /// Many lanes to few elements, without results.
@@ -166,7 +175,14 @@ fn together(name: &str, at: usize, op: AtomicOp, ty: DataType) -> Batch {
     script.batch(format!("{name}:together:wg={size}"), [GROUPS, 1, 1], &lines)
 }
 
-const WIDTHS: [u32; 6] = [32, 4, 8, 2, 16, 1];
+/// The logical widths, those first on which the order of a fold shows.
+const WIDTHS: [u32; 6] = [32, 4, 16, 8, 2, 1];
+
+/// The widths of op number `number`: in a quick run one of the first four, and for some ops a narrow one.
+fn widths(plan: &Plan<'_>, number: usize) -> Vec<u32> {
+    let narrow = number.is_multiple_of(6).then_some(WIDTHS[4 + number / 6 % 2]);
+    plan.pick([WIDTHS[number % 4]].into_iter().chain(narrow).collect(), WIDTHS.to_vec())
+}
 
 fn subgroup(number: usize, op: SubgroupOp, ty: Option<DataType>) -> Group {
     let name = match ty {
@@ -175,11 +191,8 @@ fn subgroup(number: usize, op: SubgroupOp, ty: Option<DataType>) -> Group {
     };
     let types: Vec<DataType> = ty.into_iter().collect();
     Group::fixed(name.clone(), Level::Ops, track(&types), move |plan| {
-        // A quick run takes one width for each op; over types and ops all occur. What depends on order shows from
-        // width 4 on.
-        let quick = if ty.is_some_and(DataType::is_float) { number % 3 } else { number % WIDTHS.len() };
-        let widths = plan.pick(&WIDTHS[quick..=quick], &WIDTHS[..]);
-        widths.iter().map(|width| subgroup_batch(&name, number, op, ty, *width)).collect()
+        let widths = widths(plan, number).into_iter();
+        widths.map(|width| subgroup_batch(&name, number, op, ty, width)).collect()
     })
 }
 

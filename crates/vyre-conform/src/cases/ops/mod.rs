@@ -84,9 +84,9 @@ fn compute((at, instance): (usize, Instance)) -> Group {
     Group::fixed(name.clone(), Level::Ops, instance.track(), move |plan| {
         let kernel = instance.kernel(lanes(at));
         let mut batches = vec![kernel.batch(format!("{name}:edge"), &instance.edge())];
-        let hard = instance.hard();
-        if !hard.is_empty() {
-            batches.push(kernel.batch(format!("{name}:hard"), &hard));
+        let special = instance.special();
+        if !special.is_empty() {
+            batches.push(kernel.batch(format!("{name}:special"), &special));
         }
         let random = instance.random(at as u64, plan.pick(509, 4093));
         batches.push(kernel.batch(format!("{name}:random"), &random));
