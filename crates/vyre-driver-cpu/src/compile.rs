@@ -46,7 +46,8 @@ impl Compiler {
             Emitter::Auto | Emitter::Portable => portable::SHAPE,
         };
         if config.vectors > 0 {
-            shape.vectors_max = config.vectors;
+            // Asked for, so registers have no say.
+            (shape.vectors_max, shape.registers) = (config.vectors.next_power_of_two().min(16), u32::MAX);
         }
         Ok(Compiler { portable, shape })
     }

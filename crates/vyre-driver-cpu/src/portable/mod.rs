@@ -15,7 +15,7 @@ use cranelift_codegen::settings::{self, Configurable};
 use cranelift_codegen::{Context, control::ControlPlane, ir};
 
 /// The vectors this emitter wants.
-pub(crate) const SHAPE: Shape = Shape { lanes: 4, lanes_wide: 4, vectors_max: 2 };
+pub(crate) const SHAPE: Shape = Shape { lanes: 4, lanes_wide: 4, vectors_max: 4, registers: 16 };
 
 /// The host as Cranelift sees it.
 pub(crate) struct Portable {

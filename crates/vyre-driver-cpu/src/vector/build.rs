@@ -25,6 +25,7 @@ pub struct Builder {
     /// The blocks that jumps go to.
     targets: HashSet<BlockId>,
     cold: bool,
+    cold_regions: u32,
     site: u32,
 }
 
@@ -43,6 +44,7 @@ impl Builder {
             known: HashMap::new(),
             targets: HashSet::new(),
             cold: false,
+            cold_regions: 0,
             site: u32::MAX,
         };
         let entry = builder.new_block();
@@ -67,7 +69,7 @@ impl Builder {
         assert!(self.current.is_none(), "b{} is still open", self.order.last().map_or(0, |b| b.0));
         self.order.push(block);
         self.current = Some(block);
-        self.cold = false;
+        self.cold = self.cold_regions > 0;
         self.known.clear();
     }
 
@@ -79,6 +81,17 @@ impl Builder {
     /// Says that the open block hardly ever runs.
     pub fn set_cold(&mut self) {
         self.cold = true;
+    }
+
+    /// Says that the open block, and all that are begun until [`Builder::leave_cold`], hardly ever run.
+    pub fn enter_cold(&mut self) {
+        self.cold = true;
+        self.cold_regions += 1;
+    }
+
+    /// Ends what [`Builder::enter_cold`] began.
+    pub fn leave_cold(&mut self) {
+        self.cold_regions -= 1;
     }
 
     /// Whether a block is open.
@@ -209,6 +222,7 @@ impl Builder {
         }
         let mut function = Function { lanes: self.lanes, kinds: self.kinds, blocks, scratch_bytes };
         super::prune::prune(&mut function);
+        super::sink::sink(&mut function);
         verify::assert_valid(&function);
         function
     }
@@ -341,14 +355,11 @@ impl Builder {
         }
     }
 
-    /// Comparisons of two scalar constants, as loops over few lanes have them.
+    /// Comparisons of two constants, as loops of few trips have them.
     fn fold_cmp(&mut self, cond: IntCond, a: Reg, b: Reg) -> Option<Reg> {
         let kind = self.kind(a);
-        if !kind.is_scalar() {
-            return None;
-        }
         let (x, y) = (self.constant(a)?, self.constant(b)?);
-        let sign = |bits: u64| if kind == Kind::S32 { i64::from(bits as i32) } else { bits as i64 };
+        let sign = |bits: u64| if kind.bits() == 32 { i64::from(bits as i32) } else { bits as i64 };
         let holds = match cond {
             IntCond::Eq => x == y,
             IntCond::Ne => x != y,
@@ -357,7 +368,10 @@ impl Builder {
             IntCond::LtS => sign(x) < sign(y),
             IntCond::LeS => sign(x) <= sign(y),
         };
-        Some(self.const_(Kind::S32, u64::from(holds)))
+        Some(match kind.is_scalar() {
+            true => self.const_(Kind::S32, u64::from(holds)),
+            false => self.const_(Kind::Mask, if holds { u64::MAX } else { 0 }),
+        })
     }
 }
 

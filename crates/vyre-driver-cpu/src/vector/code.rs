@@ -521,14 +521,21 @@ impl Function {
 impl Op {
     /// Calls `f` with every register the op reads, in the order of its fields.
     pub fn for_each_operand(&self, mut f: impl FnMut(Reg)) {
-        fn address(at: &Address, f: &mut impl FnMut(Reg)) {
-            f(at.base);
-            at.index.iter().for_each(|(index, _)| f(*index));
+        // An op is a few words, and one walk serves both.
+        let mut copy = *self;
+        copy.for_each_operand_mut(|reg| f(*reg));
+    }
+
+    /// Calls `f` with every register the op reads, for change, in the order of its fields.
+    pub fn for_each_operand_mut(&mut self, mut f: impl FnMut(&mut Reg)) {
+        fn address(at: &mut Address, f: &mut impl FnMut(&mut Reg)) {
+            f(&mut at.base);
+            at.index.iter_mut().for_each(|(index, _)| f(index));
         }
-        fn indexed(at: &Indexed, f: &mut impl FnMut(Reg)) {
-            f(at.base);
-            f(at.index);
-            at.mask.iter().for_each(|mask| f(*mask));
+        fn indexed(at: &mut Indexed, f: &mut impl FnMut(&mut Reg)) {
+            f(&mut at.base);
+            f(&mut at.index);
+            at.mask.iter_mut().for_each(f);
         }
         match self {
             Op::Const(_) | Op::LaneIndex => {}
@@ -538,7 +545,7 @@ impl Op {
             | Op::Float(_, _, a, b)
             | Op::FloatCmp(_, _, a, b)
             | Op::Mask(_, a, b)
-            | Op::Permute(a, b) => [a, b].into_iter().for_each(|reg| f(*reg)),
+            | Op::Permute(a, b) => [a, b].into_iter().for_each(f),
             Op::ShiftImm(_, a, _)
             | Op::Bit(_, a)
             | Op::FloatUn(_, _, a)
@@ -550,35 +557,35 @@ impl Op {
             | Op::MaskToBits(a)
             | Op::BitsToMask(a)
             | Op::Splat(a)
-            | Op::Extract(a, _) => f(*a),
-            Op::Fma(_, a, b, c) | Op::Select(a, b, c) => [a, b, c].into_iter().for_each(|reg| f(*reg)),
+            | Op::Extract(a, _) => f(a),
+            Op::Fma(_, a, b, c) | Op::Select(a, b, c) => [a, b, c].into_iter().for_each(f),
             Op::LoadS(_, at) | Op::Poll(at) => address(at, &mut f),
             Op::StoreS(_, at, value) => {
                 address(at, &mut f);
-                f(*value);
+                f(value);
             }
             Op::LoadV(_, at, mask) => {
                 address(at, &mut f);
-                mask.iter().for_each(|mask| f(*mask));
+                mask.iter_mut().for_each(f);
             }
             Op::StoreV(_, at, value, mask) => {
                 address(at, &mut f);
-                f(*value);
-                mask.iter().for_each(|mask| f(*mask));
+                f(value);
+                mask.iter_mut().for_each(f);
             }
             Op::Gather(_, at) => indexed(at, &mut f),
             Op::Scatter(_, at, value) => {
                 indexed(at, &mut f);
-                f(*value);
+                f(value);
             }
             Op::Rmw { at, value, .. } => {
                 address(at, &mut f);
-                f(*value);
+                f(value);
             }
             Op::CompareExchange { at, expected, value, .. } => {
                 address(at, &mut f);
-                f(*expected);
-                f(*value);
+                f(expected);
+                f(value);
             }
         }
     }
@@ -615,6 +622,15 @@ impl Term {
         match self {
             Term::Jump(_, args) => args.iter().for_each(|arg| f(*arg)),
             Term::Branch { cond, .. } => f(*cond),
+            Term::Return => {}
+        }
+    }
+
+    /// Calls `f` with every register this reads, for change.
+    pub fn for_each_operand_mut(&mut self, mut f: impl FnMut(&mut Reg)) {
+        match self {
+            Term::Jump(_, args) => args.iter_mut().for_each(f),
+            Term::Branch { cond, .. } => f(cond),
             Term::Return => {}
         }
     }

@@ -8,6 +8,7 @@ pub mod code;
 pub mod lower;
 mod print;
 mod prune;
+mod sink;
 pub mod verify;
 
 #[cfg(test)]

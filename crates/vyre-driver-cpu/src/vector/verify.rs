@@ -233,7 +233,7 @@ fn convert_kind(op: &Op, from: Num, to: Num, operand: Kind) -> Result<Kind, Stri
 }
 
 /// By block; fails on a block that nothing goes to.
-fn predecessors(function: &Function) -> Result<Vec<Vec<u32>>, String> {
+pub(super) fn predecessors(function: &Function) -> Result<Vec<Vec<u32>>, String> {
     let mut found = vec![Vec::new(); function.blocks.len()];
     let mut missing = None;
     for (at, block) in function.blocks.iter().enumerate() {
@@ -285,7 +285,10 @@ fn check_edges(function: &Function, predecessors: &[Vec<u32>]) -> Result<(), Str
 
 /// The immediate dominator of every block (its own number for the entry). In one pass, since every block must stand behind
 /// all that dominates it: only back edges come from behind, and those do not change a dominator.
-fn immediate_dominators(function: &Function, predecessors: &[Vec<u32>]) -> Result<Vec<u32>, String> {
+pub(super) fn immediate_dominators(
+    function: &Function,
+    predecessors: &[Vec<u32>],
+) -> Result<Vec<u32>, String> {
     let mut dominators: Vec<u32> = vec![0];
     for at in 1..function.blocks.len() as u32 {
         let mut forward = predecessors[at as usize].iter().copied().filter(|from| *from < at);

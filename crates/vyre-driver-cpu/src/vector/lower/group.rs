@@ -20,6 +20,9 @@ pub(super) struct Place {
     index: Reg,
 }
 
+/// Values of the whole grid that are kept from the start; more would only wait in memory.
+const GRID_VALUES_MAX: u32 = 64;
+
 /// Lowers a program.
 pub(super) fn lower(plan: &Plan<'_>, lanes: u32, vectors: u32) -> Result<Function, String> {
     let (builder, [context, scratch, first, end]) = Builder::new(lanes);
@@ -135,7 +138,11 @@ impl<'a> Lower<'a> {
                 None => {
                     let disp = buffer_at.disp + context::BUFFER_BYTES * id as i32;
                     let base = self.b.emit(Op::LoadS(Elem::B64, Address { disp, ..buffer_at }));
-                    let len = self.b.emit(Op::LoadS(Elem::B32, Address { disp: disp + 8, ..buffer_at }));
+                    let len = match self.plan.parts.buffers[id].len {
+                        // Admission has seen to it.
+                        Some(len) => self.b.const_(Kind::S32, len.into()),
+                        None => self.b.emit(Op::LoadS(Elem::B32, Address { disp: disp + 8, ..buffer_at })),
+                    };
                     BufferRegs { base, len, ..self.buffers[id] }
                 }
             };
@@ -145,14 +152,16 @@ impl<'a> Lower<'a> {
             let whole = self.b.int(IntOp::Sub, more, reach);
             self.buffers[id] = BufferRegs { whole, ..regs };
         }
-        let mut site = 0;
-        for node in &self.plan.parts.body.block {
-            if self.is_grid_value(node) {
+        // Every op has an answer for all operands and loads are checked, so lines under conditions may run too.
+        let mut left = GRID_VALUES_MAX;
+        let plan = self.plan;
+        walk(&plan.parts.body.block, |site, _, node| {
+            if left > 0 && self.is_grid_value(node) {
                 self.b.set_site(site);
                 self.uniform_line(node);
+                left -= 1;
             }
-            site += self.plan.lines[site as usize].size;
-        }
+        });
     }
 
     /// Whether the line can be computed once for the grid, before any workgroup.

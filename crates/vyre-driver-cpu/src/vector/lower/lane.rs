@@ -38,7 +38,7 @@ impl<'a> Lower<'a> {
                 return;
             }
             site += info.size;
-            let apart = matches!(self.loops.last(), Some(Loop::Apart));
+            let apart = matches!(self.loops.last(), Some(Loop::Apart { .. }));
             if info.leaves && apart && skips < SKIPS_MAX {
                 let rest = &block[at + 1..];
                 let left: u32 = self.sizes(rest, site);
@@ -70,7 +70,11 @@ impl<'a> Lower<'a> {
             && self.plan.uniform[result.index()]
             && !matches!(node, Node::For { .. })
         {
-            return self.uniform_line(node);
+            // What is the same for the grid may be known from the start.
+            if self.values[result.index()].is_none() {
+                self.uniform_line(node);
+            }
+            return;
         }
         match node {
             Node::Compute { result, op, ty, args } => {
@@ -337,8 +341,11 @@ impl<'a> Lower<'a> {
 
     /// What a block that may leave a loop changes beside locals.
     fn leaving_vars(&self, leaves: bool) -> &'static [Var] {
-        let apart = matches!(self.loops.last(), Some(Loop::Apart));
-        if leaves && apart { &[Var::Exec, Var::Continued] } else { &[] }
+        match self.loops.last() {
+            Some(Loop::Apart { continues: true }) if leaves => &[Var::Exec, Var::Continued],
+            Some(Loop::Apart { continues: false }) if leaves => &[Var::Exec],
+            _ => &[],
+        }
     }
 
     fn lane_if(&mut self, cond: Operand, then: &'a Block, otherwise: &'a Block, site: u32) {
@@ -366,7 +373,11 @@ impl<'a> Lower<'a> {
                     whole,
                     &vars,
                     |this| this.lane_block(then, site + 1, 0),
-                    |this| this.part(cond, then, otherwise, site),
+                    |this| {
+                        this.b.enter_cold();
+                        this.part(cond, then, otherwise, site);
+                        this.b.leave_cold();
+                    },
                 );
                 self.copied = false;
             }
@@ -574,13 +585,15 @@ impl<'a> Lower<'a> {
         let mut vars = self.assigned(&[body], false);
         let counts: Lanes = if one_counter { SmallVec::from_elem(self.scalar(lo), 1) } else { lows };
         let (head, exit) = (self.b.new_block(), self.b.new_block());
-        let (enter, skip) = (self.b.new_block(), self.b.new_block());
         let any = self.any(&active);
-        let start = self.state(&vars);
-        self.b.branch(any, enter, skip);
-        self.b.begin(skip);
-        self.b.jump(exit, &start);
-        self.b.begin(enter);
+        if self.b.constant(any).is_none_or(|bits| bits == 0) {
+            let (enter, skip) = (self.b.new_block(), self.b.new_block());
+            let start = self.state(&vars);
+            self.b.branch(any, enter, skip);
+            self.b.begin(skip);
+            self.b.jump(exit, &start);
+            self.b.begin(enter);
+        }
         self.set_exec(active);
         vars.push(Var::Exec);
         let mut args: Vec<Reg> = counts.to_vec();
@@ -596,24 +609,39 @@ impl<'a> Lower<'a> {
         self.set_value(counter, val.clone());
         let none = self.mask_none();
         self.continued = SmallVec::from_elem(none, self.vectors);
-        self.loops.push(Loop::Apart);
+        let continues = self.plan.lines[site as usize].continues;
+        self.loops.push(Loop::Apart { continues });
         self.lane_block(body, site + 1, 0);
         self.loops.pop();
 
-        // Who is still there, waited, and has trips left.
+        // Who is still there or waited, and has trips left.
         let (exec, waiting) = (self.exec_masks(), self.continued.clone());
-        let here = self.zip_masks(MaskOp::Or, &exec, &waiting);
-        let counts_now = self.spread(&val, DataType::U32);
-        let step_lanes = self.b.const_(Kind::V32, step.into());
-        let trips: Lanes = (0..self.vectors)
-            .map(|at| {
-                let left = self.b.int(IntOp::Sub, highs[at], counts_now[at]);
-                self.b.cmp(IntCond::LtU, step_lanes, left)
-            })
-            .collect();
-        let on = self.zip_masks(MaskOp::And, &here, &trips);
-        let any = self.any(&on);
+        let mut on = self.zip_masks(MaskOp::Or, &exec, &waiting);
         let (again, out) = (self.b.new_block(), self.b.new_block());
+        if one_counter && self.plan.is_uniform(hi) {
+            // One look at the counter tells for all.
+            let (limit, step) = (self.scalar(hi), self.b.const_(Kind::S32, step.into()));
+            let left = self.b.int(IntOp::Sub, limit, counts[0]);
+            let more = self.b.cmp(IntCond::LtU, step, left);
+            let (go_on, last) = (self.b.new_block(), self.b.new_block());
+            self.b.branch(more, go_on, last);
+            self.b.begin(last);
+            let locals = &vars[..vars.len() - 1];
+            let end = self.state(locals);
+            self.b.jump(exit, &end);
+            self.b.begin(go_on);
+        } else {
+            let counts_now = self.spread(&val, DataType::U32);
+            let step = self.b.const_(Kind::V32, step.into());
+            let trips: Lanes = (0..self.vectors)
+                .map(|at| {
+                    let left = self.b.int(IntOp::Sub, highs[at], counts_now[at]);
+                    self.b.cmp(IntCond::LtU, step, left)
+                })
+                .collect();
+            on = self.zip_masks(MaskOp::And, &on, &trips);
+        }
+        let any = self.any(&on);
         self.b.branch(any, again, out);
         self.b.begin(out);
         vars.pop();

@@ -34,8 +34,10 @@ pub struct Shape {
     pub lanes: u32,
     /// Lanes where 64-bit lanes occur too.
     pub lanes_wide: u32,
-    /// The most vectors in flight.
+    /// The most vectors in flight, a power of two.
     pub vectors_max: u32,
+    /// Vector registers.
+    pub registers: u32,
 }
 
 /// The launch as the code sees it: words at fixed places, little-endian.
@@ -62,28 +64,8 @@ pub mod context {
 ///
 /// A trap records its code, and of several codes the least is kept: number them in program order before.
 pub fn lower(program: &ValidProgram, shape: Shape) -> Result<Function, String> {
-    let lanes_total = program.parts().workgroup_lanes() as u32;
-    let vectors = |wide: bool| vectors(program, shape, wide);
-    let plan = Plan::new(program, |wide| {
-        lanes_total <= vectors(wide) * if wide { shape.lanes_wide } else { shape.lanes }
-    });
-    let lanes = if plan.wide { shape.lanes_wide } else { shape.lanes };
-    group::lower(&plan, lanes, vectors(plan.wide))
-}
-
-/// How many vectors are in flight: enough for a subgroup to fit, and as many as the workgroup has use for.
-fn vectors(program: &ValidProgram, shape: Shape, wide: bool) -> u32 {
-    let parts = program.parts();
-    let lanes = if wide { shape.lanes_wide } else { shape.lanes };
-    let needed = parts.subgroup.unwrap_or(1).div_ceil(lanes).max(1);
-    // Rows of lanes should not break inside the lanes in flight: then neighbours in memory are neighbours there.
-    let row = parts.workgroup[0];
-    let unbroken = |vectors: u32| row.is_multiple_of(vectors * lanes);
-    let mut vectors = shape.vectors_max.max(1);
-    while vectors > 1 && !unbroken(vectors) {
-        vectors /= 2;
-    }
-    vectors.max(needed)
+    let plan = Plan::new(program, shape);
+    group::lower(&plan, plan.lanes, plan.vectors)
 }
 
 /// The registers of a varying value, one for each vector in flight.
@@ -136,8 +118,8 @@ enum Var {
 enum Loop {
     /// All lanes leave together: blocks, and what they take.
     Together { exit: super::code::BlockId, next: Option<super::code::BlockId>, vars: Vec<Var> },
-    /// Lanes leave one by one.
-    Apart,
+    /// Lanes leave one by one; some may wait for the next trip.
+    Apart { continues: bool },
 }
 
 /// The lanes at hand, inside a loop over a workgroup's lanes.

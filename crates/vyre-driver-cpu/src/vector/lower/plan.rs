@@ -5,6 +5,7 @@
 //! loop over the workgroup's lanes. A value that is the same for all lanes is kept in one register; any other value that is
 //! used in a later run lives in memory between them, or is computed again where that is cheap.
 
+use super::Shape;
 use vyre_foundation::ir::{
     BufferKind, ComputeOp, DataType, Node, Operand, ProgramParts, Value, value_types, walk,
 };
@@ -61,11 +62,15 @@ pub(super) struct Plan<'a> {
     pub(super) again: Vec<bool>,
     /// Whether any vector of 64-bit lanes is needed.
     pub(super) wide: bool,
+    /// Lanes of a vector.
+    pub(super) lanes: u32,
+    /// Vectors in flight.
+    pub(super) vectors: u32,
 }
 
 impl<'a> Plan<'a> {
-    /// Analyses a program. If `one_group`, all lanes of a workgroup fit the vectors in flight, and nothing splits.
-    pub(super) fn new(program: &'a ValidProgram, one_group: impl Fn(bool) -> bool) -> Plan<'a> {
+    /// Analyses a program for a machine.
+    pub(super) fn new(program: &'a ValidProgram, shape: Shape) -> Plan<'a> {
         let parts = program.parts();
         let body = &parts.body;
         let types = value_types(body, None, &parts.functions);
@@ -84,16 +89,23 @@ impl<'a> Plan<'a> {
             crosses: vec![false; body.values.len()],
             again: vec![false; body.values.len()],
             wide: false,
+            lanes: 0,
+            vectors: 0,
         };
         plan.measure(&body.block);
         plan.find_uniform();
         plan.wide = plan.needs_wide();
-        if !one_group(plan.wide) {
+        plan.find_cheap();
+        plan.lanes = if plan.wide { shape.lanes_wide } else { shape.lanes };
+        plan.vectors = plan.choose_vectors(shape);
+        // Where all lanes of a workgroup are in flight at once, nothing splits.
+        if parts.workgroup_lanes() > u64::from(plan.vectors * plan.lanes) {
             plan.mark_group_level(&body.block, 0, &mut Vec::new());
         }
         plan.find_jumps(&body.block, 0, &mut Vec::new(), true);
         // Group-level loops have a uniform counter, whatever their bounds look like.
         plan.find_uniform();
+        plan.find_cheap();
         plan.find_crossings();
         plan
     }
@@ -196,6 +208,55 @@ impl<'a> Plan<'a> {
                 return;
             }
         }
+    }
+
+    /// About how many varying values are alive at once: those between their line and their last use, which in a loop is the
+    /// loop's end for what comes from outside it. Places count nothing, as they are computed from scalars.
+    pub(super) fn pressure(&self) -> u32 {
+        let mut ends = vec![0u32; self.types.len()];
+        let mut starts = vec![u32::MAX; self.types.len()];
+        let mut local_spans = vec![(u32::MAX, 0u32); self.locals.len()];
+        let mut loops: Vec<(u32, u32)> = Vec::new();
+        walk(&self.parts.body.block, |site, _, node| {
+            loops.retain(|(_, end)| *end > site);
+            // The end of the outermost loop around this line that starts behind `from`.
+            let until =
+                |from: u32| loops.iter().find(|(start, _)| *start > from).map_or(site, |(_, end)| *end);
+            node.for_each_operand(|operand| {
+                if let Some(value) = operand.value() {
+                    let at = value.index();
+                    ends[at] = ends[at].max(until(starts[at]));
+                }
+            });
+            if let Some(result) = node.result() {
+                starts[result.index()] = site;
+            }
+            if let Some(local) = node.local() {
+                let span = &mut local_spans[local.index()];
+                span.0 = span.0.min(site);
+                span.1 = span.1.max(until(span.0));
+            }
+            if matches!(node, Node::For { .. }) {
+                loops.push((site, site + self.lines[site as usize].size));
+            }
+        });
+        let values = (0..self.types.len())
+            .filter(|at| !self.uniform[*at] && !self.again[*at] && starts[*at] < ends[*at])
+            .map(|at| (starts[at], ends[at]));
+        let locals = (0..self.locals.len())
+            .filter(|at| !self.locals[*at].uniform && self.locals[*at].len.is_none())
+            .map(|at| local_spans[at])
+            .filter(|(start, end)| start < end);
+        let mut changes = vec![0i32; self.lines.len() + 1];
+        for (start, end) in values.chain(locals) {
+            changes[start as usize] += 1;
+            changes[end as usize] -= 1;
+        }
+        let alive = changes.iter().scan(0, |alive, change| {
+            *alive += change;
+            Some(*alive)
+        });
+        alive.max().unwrap_or(0) as u32
     }
 
     /// Whether some vector has 64-bit lanes: 64-bit values that are not scalars, and what is computed in f64.
@@ -317,7 +378,6 @@ impl<'a> Plan<'a> {
             let run = runs[site as usize];
             if let Some(result) = node.result() {
                 homes[result.index()] = run;
-                self.again[result.index()] = self.is_cheap(node);
             }
             if let Some(local) = node.local() {
                 let first = *local_runs[local.index()].get_or_insert(run);
@@ -335,6 +395,31 @@ impl<'a> Plan<'a> {
         for local in &mut self.locals {
             local.crosses &= !local.uniform;
         }
+    }
+
+    fn find_cheap(&mut self) {
+        let parts = self.parts;
+        walk(&parts.body.block, |_, _, node| {
+            if let Some(result) = node.result() {
+                self.again[result.index()] = self.is_cheap(node);
+            }
+        });
+    }
+
+    /// How many vectors are in flight: enough for a subgroup to fit, and no more than registers hold or the workgroup's
+    /// rows have use for. Rows should not break inside the lanes in flight: then neighbours in memory are neighbours there.
+    fn choose_vectors(&self, shape: Shape) -> u32 {
+        let needed = self.parts.subgroup.unwrap_or(1).div_ceil(self.lanes).max(1);
+        let row = self.parts.workgroup[0];
+        let pressure = self.pressure().max(1) + 2;
+        let fits = |vectors: u32| {
+            row.is_multiple_of(vectors * self.lanes) && vectors * pressure <= shape.registers.max(pressure)
+        };
+        let mut vectors = shape.vectors_max.max(1);
+        while vectors > 1 && !fits(vectors) {
+            vectors /= 2;
+        }
+        vectors.max(needed)
     }
 
     /// Whether a value is as cheap to compute again as to load: places, and sums over them.

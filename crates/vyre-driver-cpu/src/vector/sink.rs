@@ -1,0 +1,158 @@
+//! Moves what is computed early and needed on one way only to that way: masks and addresses of lanes are mostly needed
+//! where a whole group of lanes did not fit, which is rare.
+//!
+//! An instruction without effect goes to the block that all its uses have in common as nearest dominator, unless that is in a
+//! loop that it is not in itself. One that only cold blocks need is computed there, once in each cold region. Loads stay
+//! where they are.
+
+use super::code::{Function, Inst, Op, Reg, Term};
+use super::verify::{immediate_dominators, predecessors};
+use smallvec::SmallVec;
+use std::collections::HashMap;
+
+/// Cold regions that an instruction may be copied to.
+const COPIES_MAX: usize = 6;
+
+/// Moves instructions down to their uses.
+pub(super) fn sink(function: &mut Function) {
+    let Ok(predecessors) = predecessors(function) else { return };
+    let Ok(dominators) = immediate_dominators(function, &predecessors) else { return };
+    let regions = cold_regions(function, &dominators);
+    let mut sink = Sink {
+        depths: loop_depths(function),
+        uses: vec![Uses::default(); function.kinds.len()],
+        moved: vec![Vec::new(); function.blocks.len()],
+        copies: HashMap::new(),
+        dominators,
+        regions,
+    };
+    for at in (0..function.blocks.len()).rev() {
+        sink.block(function, at);
+    }
+    for (at, moved) in std::mem::take(&mut sink.moved).into_iter().enumerate() {
+        // What came last is read by what came first.
+        function.blocks[at].insts.splice(0..0, moved.into_iter().rev());
+        if let (Some(region), false) = (sink.regions[at], sink.copies.is_empty()) {
+            let rename = |reg: &mut Reg| {
+                if let Some(copy) = sink.copies.get(&(region, *reg)) {
+                    *reg = *copy;
+                }
+            };
+            let block = &mut function.blocks[at];
+            block.insts.iter_mut().for_each(|inst| inst.op.for_each_operand_mut(rename));
+            block.term.for_each_operand_mut(rename);
+        }
+    }
+}
+
+/// Who reads a register.
+#[derive(Clone, Default)]
+struct Uses {
+    /// The nearest block that dominates all of them.
+    common: Option<u32>,
+    /// The cold regions among them.
+    regions: SmallVec<[u32; 4]>,
+    /// Whether any is not in a cold region.
+    hot: bool,
+}
+
+struct Sink {
+    dominators: Vec<u32>,
+    depths: Vec<u32>,
+    /// The first block of the cold region that a block is in.
+    regions: Vec<Option<u32>>,
+    uses: Vec<Uses>,
+    /// What goes to the start of each block, last first.
+    moved: Vec<Vec<Inst>>,
+    /// What a register is called in a cold region that has its own copy.
+    copies: HashMap<(u32, Reg), Reg>,
+}
+
+impl Sink {
+    fn block(&mut self, function: &mut Function, at: usize) {
+        let here = at as u32;
+        let mut kept = Vec::with_capacity(function.blocks[at].insts.len());
+        function.blocks[at].term.for_each_operand(|reg| self.use_in(reg, here));
+        for inst in std::mem::take(&mut function.blocks[at].insts).into_iter().rev() {
+            let Some(result) = inst.result.filter(|_| can_move(&inst.op)) else {
+                inst.op.for_each_operand(|reg| self.use_in(reg, here));
+                kept.push(inst);
+                continue;
+            };
+            let uses = std::mem::take(&mut self.uses[result.index()]);
+            let several = (2..=COPIES_MAX).contains(&uses.regions.len());
+            if !uses.hot && self.regions[at].is_none() && several {
+                for region in uses.regions {
+                    function.kinds.push(function.kind(result));
+                    self.uses.push(Uses::default());
+                    let copy = Reg(function.kinds.len() as u32 - 1);
+                    self.copies.insert((region, result), copy);
+                    self.moved[region as usize].push(Inst { result: Some(copy), ..inst });
+                    inst.op.for_each_operand(|reg| self.use_in(reg, region));
+                }
+                continue;
+            }
+            let to = uses.common.filter(|to| self.may_go(here, *to)).unwrap_or(here);
+            inst.op.for_each_operand(|reg| self.use_in(reg, to));
+            if to == here { kept.push(inst) } else { self.moved[to as usize].push(inst) }
+        }
+        kept.reverse();
+        function.blocks[at].insts = kept;
+    }
+
+    /// Not from outside into a loop, except where that hardly ever runs.
+    fn may_go(&self, from: u32, to: u32) -> bool {
+        let colder = self.regions[from as usize].is_none() && self.regions[to as usize].is_some();
+        colder || self.depths[to as usize] <= self.depths[from as usize]
+    }
+
+    fn use_in(&mut self, reg: Reg, block: u32) {
+        let uses = &mut self.uses[reg.index()];
+        let (mut a, mut b) = (uses.common.unwrap_or(block), block);
+        while a != b {
+            if a > b { a = self.dominators[a as usize] } else { b = self.dominators[b as usize] }
+        }
+        uses.common = Some(a);
+        match self.regions[block as usize] {
+            None => uses.hot = true,
+            Some(region) if !uses.regions.contains(&region) => uses.regions.push(region),
+            Some(_) => {}
+        }
+    }
+}
+
+fn can_move(op: &Op) -> bool {
+    op.is_pure() && !matches!(op, Op::LoadS(..) | Op::LoadV(..) | Op::Gather(..))
+}
+
+/// The cold region of each block: the highest cold block that dominates it with only cold ones between.
+fn cold_regions(function: &Function, dominators: &[u32]) -> Vec<Option<u32>> {
+    let mut regions: Vec<Option<u32>> = Vec::with_capacity(function.blocks.len());
+    for (at, block) in function.blocks.iter().enumerate() {
+        let above = if at == 0 { None } else { regions[dominators[at] as usize] };
+        regions.push(block.cold.then(|| above.unwrap_or(at as u32)));
+    }
+    regions
+}
+
+/// In how many loops each block is. A loop is what stands from its head to the last block that jumps back there.
+fn loop_depths(function: &Function) -> Vec<u32> {
+    let mut ends = vec![0; function.blocks.len()];
+    for (at, block) in function.blocks.iter().enumerate() {
+        if let Term::Jump(to, _) = &block.term
+            && to.index() <= at
+        {
+            ends[to.index()] = ends[to.index()].max(at + 1);
+        }
+    }
+    let mut depths = vec![0; function.blocks.len()];
+    let mut open: Vec<usize> = Vec::new();
+    for at in 0..function.blocks.len() {
+        open.retain(|end| *end > at);
+        if ends[at] > at {
+            open.push(ends[at]);
+        }
+        depths[at] = open.len() as u32;
+    }
+    depths
+}
