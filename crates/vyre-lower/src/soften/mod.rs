@@ -12,6 +12,7 @@
 //! | `format` | a float in integers: taking it apart, rounding, packing |
 //! | `arithmetic` | sums, products, quotients, roots, remainders, comparisons, for any format |
 //! | `convert` | casts |
+//! | `only` | single ops softened, the others left |
 //!
 //! f16 and bf16 are computed in their own formats and not through f32, so nothing rounds twice.
 //!
@@ -21,6 +22,9 @@ mod arithmetic;
 mod body;
 mod convert;
 mod format;
+mod only;
+
+pub use only::soften_only;
 
 use body::Softener;
 use convert::Formats;

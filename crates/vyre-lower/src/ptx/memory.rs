@@ -1,0 +1,216 @@
+//! Loads, stores, atomics and private arrays, with the bounds that the language gives.
+
+use super::body::{Emit, Place, Reg, Width, array_element_bytes, typed};
+use super::{Space, space, suffix};
+use vyre_foundation::ir::{AtomicOp, BufferId, DataType, Literal, Local, Operand};
+
+impl Emit<'_> {
+    /// The address of an element that exists.
+    fn address(&mut self, buffer: BufferId, index: &str) -> Reg {
+        let size = self.buffer_type(buffer).bytes().to_string();
+        match space(self.parts, buffer) {
+            Space::Shared => {
+                let start = self.assign(Width::B32, "mov.u32 {}, shared");
+                let offset = self.shared[buffer.index()];
+                let start = self.op(Width::B32, "add.u32", &[&start, &offset.to_string()]);
+                self.op(Width::B32, "mad.lo.u32", &[index, &size, &start])
+            }
+            Space::Table => {
+                let start = self.assign(Width::B64, &format!("mov.u64 {{}}, table{}", buffer.index()));
+                self.op(Width::B64, "mad.wide.u32", &[index, &size, &start])
+            }
+            Space::ReadOnly | Space::Storage => {
+                let base = self.bases[buffer.index()].clone();
+                self.op(Width::B64, "mad.wide.u32", &[index, &size, &base])
+            }
+        }
+    }
+
+    /// The guard of an access: empty if it is proven, else `@%p `.
+    fn guard(&mut self, buffer: BufferId, index: &str) -> String {
+        if self.is_proven() {
+            return String::new();
+        }
+        let len = self.lens[buffer.index()].clone();
+        let inside = self.op(Width::Pred, "setp.lt.u32", &[index, &len]);
+        format!("@{inside} ")
+    }
+
+    pub(super) fn load(&mut self, ty: DataType, buffer: BufferId, index: Operand) -> Reg {
+        let index = self.operand(index);
+        if ty == DataType::U32 && self.buffer_type(buffer) == DataType::U8 {
+            return self.load_bytes(buffer, &index);
+        }
+        let guard = self.guard(buffer, &index);
+        let address = self.address(buffer, &index);
+        self.load_at(ty, buffer, &address, &guard)
+    }
+
+    fn load_at(&mut self, ty: DataType, buffer: BufferId, address: &str, guard: &str) -> Reg {
+        let width = Width::of(ty);
+        let from = match space(self.parts, buffer) {
+            Space::ReadOnly | Space::Table => "ld.global.nc",
+            Space::Storage => "ld.global",
+            Space::Shared => "ld.shared",
+        };
+        let name = match width {
+            // A small integer is extended by the load itself.
+            Width::B32 => typed(from, ty),
+            Width::Pred | Width::B16 | Width::B64 => format!("{from}.{}", width.bits()),
+        };
+        let name = if ty == DataType::F32 { format!("{from}.b32") } else { name };
+        let zero = self.constant(Literal::from_bits(ty.computes_as(), 0));
+        self.line(&format!("{guard}{name} {zero}, [{address}];"));
+        zero
+    }
+
+    /// Little-endian bytes i to i + 3; those out of bounds are 0. Sums are exact, so they are made in 64 bits.
+    fn load_bytes(&mut self, buffer: BufferId, index: &str) -> Reg {
+        let len = self.lens[buffer.index()].clone();
+        let (wide_index, wide_len) =
+            (self.op(Width::B64, "cvt.u64.u32", &[index]), self.op(Width::B64, "cvt.u64.u32", &[&len]));
+        let mut word = self.constant(Literal::u32(0));
+        for byte in 0..4u32 {
+            let at = self.op(Width::B64, "add.u64", &[&wide_index, &byte.to_string()]);
+            let inside = self.op(Width::Pred, "setp.lt.u64", &[&at, &wide_len]);
+            let narrow = self.op(Width::B32, "cvt.u32.u64", &[&at]);
+            let address = self.address(buffer, &narrow);
+            let loaded = self.load_at(DataType::U8, buffer, &address, &format!("@{inside} "));
+            let placed = self.op(Width::B32, "shl.b32", &[&loaded, &(8 * byte).to_string()]);
+            word = self.op(Width::B32, "or.b32", &[&word, &placed]);
+        }
+        word
+    }
+
+    pub(super) fn store(&mut self, ty: DataType, buffer: BufferId, index: Operand, value: Operand) {
+        let (index, value) = (self.operand(index), self.operand(value));
+        let shared = space(self.parts, buffer) == Space::Shared;
+        // Workgroup memory shows its bits to nobody but its own lanes, as registers do.
+        let value = if shared { value } else { self.observe(ty, &value) };
+        let guard = self.guard(buffer, &index);
+        let address = self.address(buffer, &index);
+        let to = if shared { "st.shared" } else { "st.global" };
+        let bits = ty.bits();
+        self.line(&format!("{guard}{to}.b{bits} [{address}], {value};"));
+    }
+
+    pub(super) fn atomic(
+        &mut self,
+        op: AtomicOp,
+        ty: DataType,
+        buffer: BufferId,
+        index: Operand,
+        args: &[Operand],
+        wanted: bool,
+    ) -> Reg {
+        let index = self.operand(index);
+        let mut args: Vec<Reg> = args.iter().map(|arg| self.operand(*arg)).collect();
+        if op == AtomicOp::Sub {
+            args[0] = self.op(Width::of(ty), &typed("neg", signed(ty)), &[&args[0]]);
+        }
+        let guard = self.guard(buffer, &index);
+        let address = self.address(buffer, &index);
+        let memory = if space(self.parts, buffer) == Space::Shared { "shared" } else { "global" };
+        let untyped = Width::of(ty).bits();
+        let unsigned = if ty.bits() == 64 { "u64" } else { "u32" };
+        let action = match op {
+            AtomicOp::Add | AtomicOp::Sub => format!("add.{unsigned}"),
+            AtomicOp::Min => format!("min.{}", suffix(ty)),
+            AtomicOp::Max => format!("max.{}", suffix(ty)),
+            AtomicOp::And => format!("and.{untyped}"),
+            AtomicOp::Or => format!("or.{untyped}"),
+            AtomicOp::Xor => format!("xor.{untyped}"),
+            AtomicOp::Exchange => format!("exch.{untyped}"),
+            AtomicOp::CompareExchange => format!("cas.{untyped}"),
+        };
+        let is_fold = !matches!(op, AtomicOp::Exchange | AtomicOp::CompareExchange);
+        if !wanted && is_fold {
+            self.line(&format!("{guard}red.{memory}.{action} [{address}], {};", args[0]));
+            return Reg::new();
+        }
+        let old = self.constant(Literal::from_bits(ty, 0));
+        self.line(&format!("{guard}atom.{memory}.{action} {old}, [{address}], {};", args.join(", ")));
+        old
+    }
+
+    /// The address of a private array's element.
+    fn array_address(&mut self, number: usize, ty: DataType, index: &str) -> Reg {
+        let start = self.assign(Width::B64, &format!("mov.u64 {{}}, array{number}"));
+        let size = array_element_bytes(ty).to_string();
+        self.op(Width::B64, "mad.wide.u32", &[index, &size, &start])
+    }
+
+    pub(super) fn fill_array(&mut self, number: usize, ty: DataType, len: u32, value: &str) {
+        let (head, end) = (self.new_label(), self.new_label());
+        let i = self.constant(Literal::u32(0));
+        self.label(head);
+        let over = self.op(Width::Pred, "setp.ge.u32", &[&i, &len.to_string()]);
+        self.line(&format!("@{over} bra $L{end};"));
+        let address = self.array_address(number, ty, &i);
+        self.array_store(ty, &address, value, "");
+        self.line(&format!("add.u32 {i}, {i}, 1;"));
+        self.line(&format!("bra $L{head};"));
+        self.label(end);
+    }
+
+    fn array_store(&mut self, ty: DataType, address: &str, value: &str, guard: &str) {
+        let width = Width::of(ty);
+        if width == Width::Pred {
+            let word = self.op(Width::B32, "selp.b32", &["1", "0", value]);
+            self.line(&format!("{guard}st.local.b32 [{address}], {word};"));
+        } else {
+            self.line(&format!("{guard}st.local.{} [{address}], {value};", width.bits()));
+        }
+    }
+
+    fn array_guard(&mut self, len: u32, index: &str) -> String {
+        if self.is_proven() {
+            return String::new();
+        }
+        let inside = self.op(Width::Pred, "setp.lt.u32", &[index, &len.to_string()]);
+        format!("@{inside} ")
+    }
+
+    pub(super) fn get(&mut self, ty: DataType, local: Local, index: Option<Operand>) -> Reg {
+        let width = Width::of(ty);
+        match (self.locals[local.index()].clone(), index) {
+            // A copy: the local may change while this value is still read.
+            (Place::Register(reg), None) => self.assign(width, &format!("mov.{} {{}}, {reg}", width.bits())),
+            (Place::Array { number, ty, len }, Some(index)) => {
+                let index = self.operand(index);
+                let guard = self.array_guard(len, &index);
+                let address = self.array_address(number, ty, &index);
+                if width == Width::Pred {
+                    let word = self.constant(Literal::u32(0));
+                    self.line(&format!("{guard}ld.local.b32 {word}, [{address}];"));
+                    return self.op(width, "setp.ne.u32", &[&word, "0"]);
+                }
+                let zero = self.constant(Literal::from_bits(ty, 0));
+                self.line(&format!("{guard}ld.local.{} {zero}, [{address}];", width.bits()));
+                zero
+            }
+            _ => unreachable!("validated: an array has an index, another local none"),
+        }
+    }
+
+    pub(super) fn set(&mut self, ty: DataType, local: Local, index: Option<Operand>, value: Operand) {
+        let value = self.operand(value);
+        match (self.locals[local.index()].clone(), index) {
+            (Place::Register(reg), None) => {
+                self.line(&format!("mov.{} {reg}, {value};", Width::of(ty).bits()))
+            }
+            (Place::Array { number, ty, len }, Some(index)) => {
+                let index = self.operand(index);
+                let guard = self.array_guard(len, &index);
+                let address = self.array_address(number, ty, &index);
+                self.array_store(ty, &address, &value, &guard);
+            }
+            _ => unreachable!("validated: an array has an index, another local none"),
+        }
+    }
+}
+
+/// The signed type of that width.
+const fn signed(ty: DataType) -> DataType {
+    if ty.bits() == 64 { DataType::I64 } else { DataType::I32 }
+}

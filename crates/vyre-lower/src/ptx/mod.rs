@@ -1,0 +1,176 @@
+//! PTX, the assembly that NVIDIA's driver compiles.
+//!
+//! Arithmetic says its rounding (`.rn`), so nothing is contracted; nothing is `.ftz` or `.approx`. Registers are typed by
+//! width alone (`%r` 32 bits, `%d` 64, `%h` 16, `%p` a truth value), which is how PTX lets the same bits be a float here
+//! and an integer there. f16 adds and multiplies natively; bf16 goes through f32, which is wide enough that rounding twice
+//! changes nothing. Every NaN becomes canonical where it can be seen, because the hardware's own is another one.
+//!
+//! `body` walks the lines, `compute` has the ops on a lane's values, `cast` those between types, `memory` the accesses
+//! with their bounds, `sync` what lanes do together.
+//!
+//! Not here: loading and launching, which is the driver's, and wide accesses: `ptxas` sees one element at a time.
+
+mod body;
+mod cast;
+mod compute;
+mod memory;
+mod sync;
+
+use crate::soften::{SoftenError, soften_only};
+use body::Emit;
+use std::fmt::Write;
+use vyre_foundation::ir::{BufferId, BufferKind, ComputeOp, DataType, Node, ProgramParts, walk};
+use vyre_foundation::launch::bound_buffers;
+use vyre_foundation::opt;
+use vyre_foundation::validate::ValidProgram;
+
+/// What to emit for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The compute capability times ten: 70 and above.
+    pub sm: u32,
+    /// Whether loops look at the cancel word on each trip, so that a timeout can end them.
+    pub poll: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { sm: 70, poll: false }
+    }
+}
+
+/// A module with one kernel.
+///
+/// The kernel's parameters are, each a `u64`: for every bound buffer by ascending binding its address and its number of
+/// elements; then the address of the trap word (a u32, all ones before the launch; the least site that trapped after it),
+/// of the cancel word (a u32, nonzero to cancel) and of the grid barrier's counter (a u64, zero before the launch).
+#[derive(Clone, Debug)]
+pub struct Module {
+    /// The text.
+    pub source: String,
+    /// The kernel's name.
+    pub entry: &'static str,
+    /// Bytes of dynamic shared memory that a launch needs.
+    pub shared_bytes: u32,
+    /// Whether the launch must be cooperative, because the program has grid barriers.
+    pub cooperative: bool,
+    /// The codes of the traps, by site.
+    pub traps: Vec<(u32, u32)>,
+}
+
+/// The kernel's name in every module.
+const ENTRY: &str = "vyre_kernel";
+
+/// Lowers a program. It fails only for programs close to the limits of the language.
+pub fn lower(program: &ValidProgram, options: &Options) -> Result<Module, SoftenError> {
+    // There is no instruction for the exact remainder.
+    let program = soften_only(program, &|op, _| op == ComputeOp::Rem)?;
+    let program = opt::optimise(&program);
+    let parts = program.parts();
+    let facts = opt::range::analyse(&program);
+    let shared = shared_offsets(parts);
+    let mut traps = Vec::new();
+    let mut cooperative = false;
+    walk(&parts.body.block, |site, _, node| match node {
+        Node::Trap { code } => traps.push((site, *code)),
+        other => cooperative |= sync::is_grid_step(other),
+    });
+    let mut emit = Emit::new(parts, &facts, options, &shared.0);
+    emit.has_traps = !traps.is_empty();
+    emit.kernel();
+    let mut source = String::new();
+    header(&mut source, parts, options);
+    tables(&mut source, parts);
+    if shared.1 > 0 {
+        source.push_str(".extern .shared .align 16 .b8 shared[];\n\n");
+    }
+    emit.finish(&mut source);
+    Ok(Module { source, entry: ENTRY, shared_bytes: shared.1, cooperative, traps })
+}
+
+fn header(out: &mut String, parts: &ProgramParts, options: &Options) {
+    // The least version that knows the target: older drivers refuse newer ones.
+    let version = match options.sm {
+        ..75 => "6.0",
+        75..80 => "6.3",
+        80..86 => "7.0",
+        86..89 => "7.1",
+        _ => "7.8",
+    };
+    let _ = write!(
+        out,
+        "// program @{}\n.version {version}\n.target sm_{}\n.address_size 64\n\n",
+        parts.name, options.sm
+    );
+}
+
+/// Constant tables, as initialised global memory: constant memory would serialise lanes that read different elements.
+fn tables(out: &mut String, parts: &ProgramParts) {
+    for (at, buffer) in parts.buffers.iter().enumerate() {
+        let BufferKind::Table { data } = &buffer.kind else { continue };
+        let bits = buffer.ty.bits();
+        let _ = write!(out, ".global .align 8 .b{bits} table{at}[{}] = {{", data.len().max(1));
+        for (i, element) in data.iter().enumerate() {
+            let separator = if i == 0 { "" } else { ", " };
+            let _ = write!(out, "{separator}{element:#x}");
+        }
+        out.push_str(if data.is_empty() { "0};\n" } else { "};\n" });
+    }
+}
+
+/// Where workgroup buffers start in shared memory, by buffer, and how many bytes they take.
+fn shared_offsets(parts: &ProgramParts) -> (Vec<u32>, u32) {
+    let mut end = 0u32;
+    let offsets = parts.buffers.iter().map(|buffer| {
+        if !matches!(buffer.kind, BufferKind::Workgroup) {
+            return 0;
+        }
+        let start = end.next_multiple_of(16);
+        end = start + buffer.len.unwrap_or(0) * buffer.ty.bytes() as u32;
+        start
+    });
+    (offsets.collect(), end.next_multiple_of(4))
+}
+
+/// What a buffer is to an access.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Space {
+    /// Storage that no lane writes.
+    ReadOnly,
+    Storage,
+    Shared,
+    Table,
+}
+
+fn space(parts: &ProgramParts, id: BufferId) -> Space {
+    match parts.buffer(id).kind {
+        BufferKind::Uniform { .. } | BufferKind::Read { .. } => Space::ReadOnly,
+        BufferKind::ReadWrite { .. } => Space::Storage,
+        BufferKind::Workgroup => Space::Shared,
+        BufferKind::Table { .. } => Space::Table,
+    }
+}
+
+/// The place of a bound buffer among the parameters.
+fn parameter_of(parts: &ProgramParts, id: BufferId) -> usize {
+    bound_buffers(parts).iter().position(|bound| *bound == id).expect("only bound buffers have parameters")
+}
+
+/// The type in an instruction's name.
+const fn suffix(ty: DataType) -> &'static str {
+    match ty {
+        DataType::Bool => "pred",
+        DataType::U8 => "u8",
+        DataType::I8 => "s8",
+        DataType::U16 => "u16",
+        DataType::I16 => "s16",
+        DataType::U32 => "u32",
+        DataType::I32 => "s32",
+        DataType::U64 => "u64",
+        DataType::I64 => "s64",
+        DataType::F16 => "f16",
+        DataType::BF16 => "bf16",
+        DataType::F32 => "f32",
+        DataType::F64 => "f64",
+    }
+}

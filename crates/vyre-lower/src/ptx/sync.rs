@@ -1,0 +1,374 @@
+//! What lanes do together: barriers, subgroup ops, the tile product, collectives.
+//!
+//! A logical subgroup is a stretch of a hardware warp: both count lanes by their place in the workgroup, and its width
+//! divides 32. So its ops are warp instructions over the lanes of the warp that exist.
+
+use super::body::{Emit, Reg, Width};
+use super::{Space, space};
+use vyre_foundation::ir::{
+    BufferId, BuiltinOp, DataType, Literal, MemoryOrdering, Node, Operand, ReduceOp, SubgroupOp, Tile,
+};
+use vyre_foundation::scalar::identity;
+
+/// Whether a line needs all lanes of the grid.
+pub(super) fn is_grid_step(node: &Node) -> bool {
+    matches!(
+        node,
+        Node::Barrier { ordering: MemoryOrdering::GridSync }
+            | Node::AllReduce { .. }
+            | Node::AllGather { .. }
+            | Node::ReduceScatter { .. }
+            | Node::Broadcast { .. }
+    )
+}
+
+/// What a subgroup op folds, and how far its result reaches.
+enum Fold {
+    Reduce(ReduceOp),
+    Inclusive(ReduceOp),
+    Exclusive(ReduceOp),
+}
+
+const fn fold(op: SubgroupOp) -> Option<Fold> {
+    use ReduceOp::{Add, And, Max, Min, Mul, Or, Xor};
+    Some(match op {
+        SubgroupOp::ReduceAdd => Fold::Reduce(Add),
+        SubgroupOp::ReduceMul => Fold::Reduce(Mul),
+        SubgroupOp::ReduceMin => Fold::Reduce(Min),
+        SubgroupOp::ReduceMax => Fold::Reduce(Max),
+        SubgroupOp::ReduceAnd => Fold::Reduce(And),
+        SubgroupOp::ReduceOr => Fold::Reduce(Or),
+        SubgroupOp::ReduceXor => Fold::Reduce(Xor),
+        SubgroupOp::InclusiveAdd => Fold::Inclusive(Add),
+        SubgroupOp::InclusiveMul => Fold::Inclusive(Mul),
+        SubgroupOp::InclusiveMin => Fold::Inclusive(Min),
+        SubgroupOp::InclusiveMax => Fold::Inclusive(Max),
+        SubgroupOp::InclusiveAnd => Fold::Inclusive(And),
+        SubgroupOp::InclusiveOr => Fold::Inclusive(Or),
+        SubgroupOp::InclusiveXor => Fold::Inclusive(Xor),
+        SubgroupOp::ExclusiveAdd => Fold::Exclusive(Add),
+        SubgroupOp::ExclusiveMul => Fold::Exclusive(Mul),
+        SubgroupOp::ExclusiveMin => Fold::Exclusive(Min),
+        SubgroupOp::ExclusiveMax => Fold::Exclusive(Max),
+        SubgroupOp::ExclusiveAnd => Fold::Exclusive(And),
+        SubgroupOp::ExclusiveOr => Fold::Exclusive(Or),
+        SubgroupOp::ExclusiveXor => Fold::Exclusive(Xor),
+        SubgroupOp::Ballot
+        | SubgroupOp::Any
+        | SubgroupOp::All
+        | SubgroupOp::Broadcast
+        | SubgroupOp::Shuffle
+        | SubgroupOp::Match => return None,
+    })
+}
+
+impl Emit<'_> {
+    pub(super) fn barrier(&mut self) {
+        self.line("bar.sync 0;");
+    }
+
+    pub(super) fn subgroup_barrier(&mut self) {
+        let members = self.members();
+        self.line(&format!("bar.warp.sync {members};"));
+    }
+
+    /// Fills shared memory with zeros, all lanes together.
+    pub(super) fn zero_shared(&mut self) {
+        let shared = |(at, buffer): (usize, &vyre_foundation::ir::Buffer)| {
+            let is_shared = space(self.parts, BufferId(at as u32)) == Space::Shared;
+            is_shared.then(|| self.shared[at] + buffer.len.unwrap_or(0) * buffer.ty.bytes() as u32)
+        };
+        let end = self.parts.buffers.iter().enumerate().filter_map(shared).max().unwrap_or(0);
+        if end == 0 {
+            return;
+        }
+        let start = self.assign(Width::B32, "mov.u32 {}, shared");
+        let index = self.local_index();
+        let at = self.op(Width::B32, "shl.b32", &[&index, "2"]);
+        let (head, done) = (self.new_label(), self.new_label());
+        self.label(head);
+        let over = self.op(Width::Pred, "setp.ge.u32", &[&at, &end.to_string()]);
+        self.line(&format!("@{over} bra $L{done};"));
+        let address = self.op(Width::B32, "add.u32", &[&start, &at]);
+        self.line(&format!("st.shared.b32 [{address}], 0;"));
+        let stride = 4 * self.parts.workgroup_lanes();
+        self.line(&format!("add.u32 {at}, {at}, {stride};"));
+        self.line(&format!("bra $L{head};"));
+        self.label(done);
+        self.barrier();
+    }
+
+    /// The lanes of this warp that exist: only the last warp of a workgroup may be short.
+    fn members(&mut self) -> Reg {
+        let lanes = self.parts.workgroup_lanes();
+        if lanes.is_multiple_of(32) {
+            return self.constant(Literal::u32(u32::MAX));
+        }
+        let index = self.local_index();
+        let first = self.op(Width::B32, "and.b32", &[&index, "0xffffffe0"]);
+        let left = self.op(Width::B32, "sub.u32", &[&lanes.to_string(), &first]);
+        let left = self.op(Width::B32, "min.u32", &[&left, "32"]);
+        let missing = self.op(Width::B32, "sub.u32", &["32", &left]);
+        let ones = self.constant(Literal::u32(u32::MAX));
+        self.op(Width::B32, "shr.u32", &[&ones, &missing])
+    }
+
+    fn width(&self) -> u32 {
+        self.parts.subgroup.expect("validated: subgroup ops have a declared width")
+    }
+
+    /// `shfl.sync` within the logical width, for any type. `mode` is `idx`, `bfly` or `up`.
+    fn shuffle(&mut self, mode: &str, ty: DataType, x: &str, lane: &str) -> Reg {
+        let segment = (32 - self.width()) << 8 | if mode == "up" { 0 } else { 0x1f };
+        let members = self.members();
+        let word = |emit: &mut Self, x: &str| {
+            let args = [x, lane, &segment.to_string(), &members];
+            emit.op(Width::B32, &format!("shfl.sync.{mode}.b32"), &args)
+        };
+        match Width::of(ty) {
+            Width::B32 => word(self, x),
+            Width::Pred => {
+                let bit = self.op(Width::B32, "selp.b32", &["1", "0", x]);
+                let moved = word(self, &bit);
+                self.op(Width::Pred, "setp.ne.u32", &[&moved, "0"])
+            }
+            Width::B16 => {
+                let bits = self.op(Width::B32, "cvt.u32.u16", &[x]);
+                let moved = word(self, &bits);
+                self.op(Width::B16, "cvt.u16.u32", &[&moved])
+            }
+            Width::B64 => {
+                let (low, high) = (self.register(Width::B32), self.register(Width::B32));
+                self.line(&format!("mov.b64 {{{low}, {high}}}, {x};"));
+                let (low, high) = (word(self, &low), word(self, &high));
+                self.assign(Width::B64, &format!("mov.b64 {{}}, {{{low}, {high}}}"))
+            }
+        }
+    }
+
+    pub(super) fn subgroup(&mut self, op: SubgroupOp, ty: DataType, args: &[Operand]) -> Reg {
+        let source = self.type_of(args[0]);
+        let regs: Vec<Reg> = args.iter().map(|arg| self.operand(*arg)).collect();
+        let x = regs[0].as_str();
+        match fold(op) {
+            Some(Fold::Reduce(fold)) => return self.reduce(fold, ty, x),
+            Some(Fold::Inclusive(fold)) => return self.scan(fold, ty, x),
+            Some(Fold::Exclusive(fold)) => {
+                let inclusive = self.scan(fold, ty, x);
+                let below = self.shuffle("up", ty, &inclusive, "1");
+                let lane = self.builtin(BuiltinOp::SubgroupLane, None);
+                let first = self.op(Width::Pred, "setp.eq.u32", &[&lane, "0"]);
+                let identity = self.constant(Literal::from_bits(ty, identity(fold, ty)));
+                return self.select(Width::of(ty), &first, &identity, &below);
+            }
+            None => {}
+        }
+        match op {
+            // The width is a power of two, so this is modulo.
+            SubgroupOp::Broadcast | SubgroupOp::Shuffle => {
+                let lane = self.op(Width::B32, "and.b32", &[&regs[1], &(self.width() - 1).to_string()]);
+                self.shuffle("idx", ty, x, &lane)
+            }
+            SubgroupOp::Match => self.matching(source, x),
+            SubgroupOp::Ballot => self.ballot(x),
+            SubgroupOp::Any => {
+                let ballot = self.ballot(x);
+                self.op(Width::Pred, "setp.ne.u32", &[&ballot, "0"])
+            }
+            _ => {
+                let ballot = self.ballot(x);
+                let all = u32::MAX >> (32 - self.width());
+                self.op(Width::Pred, "setp.eq.u32", &[&ballot, &all.to_string()])
+            }
+        }
+    }
+
+    /// The bits of this logical subgroup, out of a warp's.
+    fn own_bits(&mut self, warp: &str) -> Reg {
+        let index = self.local_index();
+        let first = self.op(Width::B32, "and.b32", &[&index, &(32 - self.width()).to_string()]);
+        let moved = self.op(Width::B32, "shr.u32", &[warp, &first]);
+        let mask = u32::MAX >> (32 - self.width());
+        self.op(Width::B32, "and.b32", &[&moved, &mask.to_string()])
+    }
+
+    fn ballot(&mut self, x: &str) -> Reg {
+        let members = self.members();
+        let warp = self.op(Width::B32, "vote.sync.ballot.b32", &[x, &members]);
+        self.own_bits(&warp)
+    }
+
+    fn matching(&mut self, ty: DataType, x: &str) -> Reg {
+        let members = self.members();
+        let name = format!("match.any.sync.{}", Width::of(ty).bits());
+        let warp = self.op(Width::B32, &name, &[x, &members]);
+        self.own_bits(&warp)
+    }
+
+    fn combine(&mut self, fold: ReduceOp, ty: DataType, a: &str, b: &str) -> Reg {
+        self.binary(fold.op(), ty, a, b)
+    }
+
+    /// `x = x op xor_shuffle(x, d)` for d = 1, 2, 4, ...
+    fn reduce(&mut self, fold: ReduceOp, ty: DataType, x: &str) -> Reg {
+        let mut x = x.to_owned();
+        let mut distance = 1;
+        while distance < self.width() {
+            let other = self.shuffle("bfly", ty, &x, &distance.to_string());
+            x = self.combine(fold, ty, &x, &other);
+            distance *= 2;
+        }
+        x
+    }
+
+    /// `x = up(x, d) op x` where lane >= d, for d = 1, 2, 4, ...
+    fn scan(&mut self, fold: ReduceOp, ty: DataType, x: &str) -> Reg {
+        let mut x = x.to_owned();
+        let lane = self.builtin(BuiltinOp::SubgroupLane, None);
+        let mut distance = 1;
+        while distance < self.width() {
+            let below = self.shuffle("up", ty, &x, &distance.to_string());
+            let sum = self.combine(fold, ty, &below, &x);
+            let reaches = self.op(Width::Pred, "setp.ge.u32", &[&lane, &distance.to_string()]);
+            x = self.select(Width::of(ty), &reaches, &sum, &x);
+            distance *= 2;
+        }
+        x
+    }
+
+    /// All lanes of the grid meet. A recorded trap ends the launch here, so that a later one cannot take its place; a
+    /// second meeting makes sure that everyone has looked before anyone traps in the next part.
+    pub(super) fn grid_barrier(&mut self) {
+        self.meet();
+        if !self.has_traps {
+            return;
+        }
+        let trap = self.assign(Width::B64, "ld.param.u64 {}, [trap]");
+        let site = self.assign(Width::B32, &format!("ld.volatile.global.u32 {{}}, [{trap}]"));
+        let trapped = self.op(Width::Pred, "setp.ne.u32", &[&site, "0xffffffff"]);
+        self.meet();
+        self.line(&format!("@{trapped} bra $exit;"));
+    }
+
+    /// Each workgroup counts itself in, and waits until all of this round have.
+    fn meet(&mut self) {
+        self.barrier();
+        let (wait, done) = (self.new_label(), self.new_label());
+        let index = self.local_index();
+        let other = self.op(Width::Pred, "setp.ne.u32", &[&index, "0"]);
+        self.line(&format!("@{other} bra $L{done};"));
+        let counts = ["x", "y", "z"].map(|axis| {
+            let narrow = self.assign(Width::B32, &format!("mov.u32 {{}}, %nctaid.{axis}"));
+            self.op(Width::B64, "cvt.u64.u32", &[&narrow])
+        });
+        let plane = self.op(Width::B64, "mul.lo.u64", &[&counts[0], &counts[1]]);
+        let groups = self.op(Width::B64, "mul.lo.u64", &[&plane, &counts[2]]);
+        let counter = self.assign(Width::B64, "ld.param.u64 {}, [sync]");
+        self.line("membar.gl;");
+        let before = self.assign(Width::B64, &format!("atom.global.add.u64 {{}}, [{counter}], 1"));
+        let round = self.op(Width::B64, "div.u64", &[&before, &groups]);
+        let goal = self.op(Width::B64, "mad.lo.u64", &[&round, &groups, &groups]);
+        self.label(wait);
+        if self.options.poll {
+            self.poll();
+        }
+        let now = self.assign(Width::B64, &format!("ld.volatile.global.u64 {{}}, [{counter}]"));
+        let early = self.op(Width::Pred, "setp.lt.u64", &[&now, &goal]);
+        self.line(&format!("@{early} bra $L{wait};"));
+        self.line("membar.gl;");
+        self.label(done);
+        self.barrier();
+    }
+
+    /// A collective of a single rank: a copy between grid barriers, as far as both buffers reach.
+    pub(super) fn collective(&mut self, dst: BufferId, src: BufferId) {
+        self.grid_barrier();
+        let (a, b) = (self.lens[dst.index()].clone(), self.lens[src.index()].clone());
+        let len = self.op(Width::B32, "min.u32", &[&a, &b]);
+        let i = self.builtin(BuiltinOp::GlobalIndex, None);
+        let i = self.op(Width::B64, "cvt.u64.u32", &[&i]);
+        let len = self.op(Width::B64, "cvt.u64.u32", &[&len]);
+        let stride = {
+            let counts =
+                ["x", "y", "z"].map(|axis| self.assign(Width::B32, &format!("mov.u32 {{}}, %nctaid.{axis}")));
+            let plane = self.op(Width::B32, "mul.lo.u32", &[&counts[0], &counts[1]]);
+            let groups = self.op(Width::B32, "mul.lo.u32", &[&plane, &counts[2]]);
+            let lanes = self.parts.workgroup_lanes().to_string();
+            self.op(Width::B64, "mul.wide.u32", &[&groups, &lanes])
+        };
+        let (head, end) = (self.new_label(), self.new_label());
+        self.label(head);
+        let over = self.op(Width::Pred, "setp.ge.u64", &[&i, &len]);
+        self.line(&format!("@{over} bra $L{end};"));
+        let size = self.buffer_type(dst).bytes();
+        let offset = self.op(Width::B64, "mul.lo.u64", &[&i, &size.to_string()]);
+        let (from, to) = (self.bases[src.index()].clone(), self.bases[dst.index()].clone());
+        let from = self.op(Width::B64, "add.u64", &[&from, &offset]);
+        let to = self.op(Width::B64, "add.u64", &[&to, &offset]);
+        let (width, bits) = match size {
+            8 => (Width::B64, 64),
+            size => (Width::B32, size * 8),
+        };
+        let moved = self.assign(width, &format!("ld.global.u{bits} {{}}, [{from}]"));
+        self.line(&format!("st.global.u{bits} [{to}], {moved};"));
+        self.line(&format!("add.u64 {i}, {i}, {stride};"));
+        self.line(&format!("bra $L{head};"));
+        self.label(end);
+        self.grid_barrier();
+    }
+
+    /// Each lane computes every so-manieth element of the tile. Indices are exact sums, so they are made in 64 bits.
+    pub(super) fn mma(&mut self, [m, n, k]: [u32; 3], tiles: [Tile; 3]) {
+        let offsets = tiles.map(|tile| {
+            let offset = self.operand(tile.offset);
+            self.op(Width::B64, "cvt.u64.u32", &[&offset])
+        });
+        let lens = tiles.map(|tile| {
+            let len = self.lens[tile.buffer.index()].clone();
+            self.op(Width::B64, "cvt.u64.u32", &[&len])
+        });
+        self.barrier();
+        let at = self.local_index();
+        let (head, inner, end) = (self.new_label(), self.new_label(), self.new_label());
+        self.label(head);
+        let over = self.op(Width::Pred, "setp.ge.u32", &[&at, &(m * n).to_string()]);
+        self.line(&format!("@{over} bra $L{end};"));
+        let row = self.op(Width::B32, "div.u32", &[&at, &n.to_string()]);
+        let column = self.op(Width::B32, "rem.u32", &[&at, &n.to_string()]);
+        let (c_place, c_inside) = self.tile_place(&tiles[0], &offsets[0], &lens[0], &at);
+        let sum = self.constant(Literal::u32(0));
+        self.line(&format!("@{c_inside} ld.shared.u32 {sum}, [{c_place}];"));
+        let l = self.constant(Literal::u32(0));
+        self.label(inner);
+        let a_at = self.op(Width::B32, "mad.lo.u32", &[&row, &k.to_string(), &l]);
+        let b_at = self.op(Width::B32, "mad.lo.u32", &[&column, &k.to_string(), &l]);
+        let factors = [(1, a_at), (2, b_at)].map(|(tile, at)| {
+            let (place, inside) = self.tile_place(&tiles[tile], &offsets[tile], &lens[tile], &at);
+            let factor = self.constant(Literal::u32(0));
+            self.line(&format!("@{inside} ld.shared.s8 {factor}, [{place}];"));
+            factor
+        });
+        self.line(&format!("mad.lo.s32 {sum}, {}, {}, {sum};", factors[0], factors[1]));
+        self.line(&format!("add.u32 {l}, {l}, 1;"));
+        let more = self.op(Width::Pred, "setp.lt.u32", &[&l, &k.to_string()]);
+        self.line(&format!("@{more} bra $L{inner};"));
+        self.line(&format!("@{c_inside} st.shared.u32 [{c_place}], {sum};"));
+        self.line(&format!("add.u32 {at}, {at}, {};", self.parts.workgroup_lanes()));
+        self.line(&format!("bra $L{head};"));
+        self.label(end);
+        self.barrier();
+    }
+
+    /// The shared address of an element of a tile, and whether it exists.
+    fn tile_place(&mut self, tile: &Tile, offset: &str, len: &str, at: &str) -> (Reg, Reg) {
+        let wide = self.op(Width::B64, "cvt.u64.u32", &[at]);
+        let element = self.op(Width::B64, "add.u64", &[offset, &wide]);
+        let inside = self.op(Width::Pred, "setp.lt.u64", &[&element, len]);
+        let element = self.op(Width::B32, "cvt.u32.u64", &[&element]);
+        let start = self.assign(Width::B32, "mov.u32 {}, shared");
+        let first = self.shared[tile.buffer.index()].to_string();
+        let start = self.op(Width::B32, "add.u32", &[&start, &first]);
+        let size = self.buffer_type(tile.buffer).bytes().to_string();
+        (self.op(Width::B32, "mad.lo.u32", &[&element, &size, &start]), inside)
+    }
+}
