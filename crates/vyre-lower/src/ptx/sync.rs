@@ -300,17 +300,18 @@ impl Emit<'_> {
         self.label(head);
         let over = self.op(Width::Pred, "setp.ge.u64", &[&i, &len]);
         self.line(&format!("@{over} bra $L{end};"));
-        let size = self.buffer_type(dst).bytes();
-        let offset = self.op(Width::B64, "mul.lo.u64", &[&i, &size.to_string()]);
+        let size = self.buffer_type(dst).bytes().to_string();
+        let offset = self.op(Width::B64, "mul.lo.u64", &[&i, &size]);
         let (from, to) = (self.bases[src.index()].clone(), self.bases[dst.index()].clone());
         let from = self.op(Width::B64, "add.u64", &[&from, &offset]);
         let to = self.op(Width::B64, "add.u64", &[&to, &offset]);
-        let (width, bits) = match size {
-            8 => (Width::B64, 64),
-            size => (Width::B32, size * 8),
-        };
-        let moved = self.assign(width, &format!("ld.global.u{bits} {{}}, [{from}]"));
-        self.line(&format!("st.global.u{bits} [{to}], {moved};"));
+        let ty = self.buffer_type(dst);
+        let (width, bits) = (Width::of(ty), ty.bits());
+        // A small integer is extended in its register, and cut off again.
+        let kind = if width == Width::B32 { "u" } else { "b" };
+        let moved = self.assign(width, &format!("ld.global.{kind}{bits} {{}}, [{from}]"));
+        let moved = self.observe(ty, &moved);
+        self.line(&format!("st.global.{kind}{bits} [{to}], {moved};"));
         self.line(&format!("add.u64 {i}, {i}, {stride};"));
         self.line(&format!("bra $L{head};"));
         self.label(end);
