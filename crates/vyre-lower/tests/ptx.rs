@@ -1,0 +1,76 @@
+//! PTX says how it rounds, on every line where that matters, and `ptxas` takes it where that program is.
+//!
+//! What the kernels compute is tested where there is a device: see the examples of `vyre-driver-cuda`.
+
+use std::path::Path;
+use std::process::Command;
+use vyre_foundation::text;
+use vyre_foundation::validate::validate;
+use vyre_generate::{Config, seeded};
+use vyre_lower::ptx::{Options, lower};
+
+/// Why a line of PTX may round otherwise than the language says; `None` if it cannot.
+fn inexact(line: &str) -> Option<&'static str> {
+    let mut words = line.split_whitespace().filter(|word| !word.starts_with('@'));
+    let name = words.next().unwrap_or_default();
+    let rounds =
+        ["add", "sub", "mul", "div", "fma", "sqrt"].iter().any(|stem| name.split('.').next() == Some(*stem));
+    let is_float = [".f16", ".bf16", ".f32", ".f64"].iter().any(|ty| name.ends_with(ty));
+    match name {
+        _ if name.contains(".ftz") => Some("flushes subnormals"),
+        _ if name.contains(".approx") || name.contains(".full") => Some("approximates"),
+        _ if rounds && is_float && ![".rn", ".rz", ".rm", ".rp"].iter().any(|mode| name.contains(mode)) => {
+            Some("may be contracted")
+        }
+        _ => None,
+    }
+}
+
+#[test]
+fn no_line_leaves_rounding_open() {
+    let mut lines = 0;
+    for seed in 0..300 {
+        let case = seeded(seed, &Config { traps: seed % 4 == 0, ..Config::default() });
+        let program = case.valid().expect("generated programs are valid");
+        for sm in [70, 90] {
+            let module = lower(&program, &Options { sm, poll: seed % 2 == 0 }).expect("the program is small");
+            for line in module.source.lines() {
+                assert_eq!(inexact(line), None, "{line}");
+                lines += 1;
+            }
+        }
+    }
+    assert!(lines > 100_000, "almost nothing was tested: {lines} lines");
+}
+
+#[test]
+fn what_is_inexact_is_found() {
+    assert!(inexact("  add.f32 %r1, %r2, %r3;").is_some());
+    assert!(inexact("  @%p1 fma.rn.ftz.f32 %r1, %r2, %r3, %r4;").is_some());
+    assert!(inexact("  div.full.f32 %r1, %r2, %r3;").is_some());
+    assert!(inexact("  add.rn.f32 %r1, %r2, %r3;").is_none());
+    assert!(inexact("  add.u32 %r1, %r2, %r3;").is_none());
+}
+
+#[test]
+fn ptxas_takes_the_examples() {
+    if Command::new("ptxas").arg("--version").output().is_err() {
+        eprintln!("SKIP ptxas: it is not on the PATH");
+        return;
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    for entry in std::fs::read_dir(folder).expect("the examples are there") {
+        let path = entry.expect("the folder can be read").path();
+        if path.extension().is_none_or(|extension| extension != "vyre") {
+            continue;
+        }
+        let source = std::fs::read_to_string(&path).expect("it can be read");
+        let program = validate(&text::parse(&source).expect("it parses").program).expect("it is valid");
+        let module = lower(&program, &Options { sm: 90, poll: false }).expect("it is small");
+        let file = std::env::temp_dir().join(format!("vyre-{}.ptx", std::process::id()));
+        std::fs::write(&file, module.source).expect("a temporary file");
+        let ran = Command::new("ptxas").args(["-arch=sm_90", "-o", "/dev/null"]).arg(&file).output();
+        let ran = ran.expect("ptxas is there");
+        assert!(ran.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&ran.stderr));
+    }
+}
