@@ -20,11 +20,12 @@ use vyre_reference::{FindingKind, Launch, Options};
 type Trick = fn(&mut Maker<'_>);
 
 pub(crate) fn groups() -> Vec<Group> {
-    const TRICKS: [(&str, Trick); 6] = [
+    const TRICKS: [(&str, Trick); 7] = [
         ("bits", bits),
         ("order", order),
         ("sizes", sizes),
         ("state", state),
+        ("lookup", lookup),
         ("twins", twins),
         ("impostors", impostors),
     ];
@@ -205,14 +206,15 @@ fn sizes(maker: &mut Maker<'_>) {
     for filled in [false, true] {
         let mut steps = Vec::new();
         for count in [top, top - 1, top - 3, 33, 1, 3, 0, 64, 65, top, 200 + top % 7, 2] {
+            let x = maker.data(DataType::U8, count);
+            let (y, z) = match filled {
+                true => (maker.data(DataType::U8, count), maker.data(ty, count)),
+                false => (Content::Zeros(count), Content::Zeros(count * ty.bytes())),
+            };
+            // The grid alone changes between these two.
             for over in [0, 2] {
-                let x = maker.data(DataType::U8, count);
-                let (y, z) = match filled {
-                    true => (maker.data(DataType::U8, count), maker.data(ty, count)),
-                    false => (Content::Zeros(count), Content::Zeros(count * ty.bytes())),
-                };
                 let groups = if count == 33 { over } else { count.div_ceil(8) + over };
-                steps.push(maker.step([groups as u32, 1, 1], &[x, y, z]));
+                steps.push(maker.step([groups as u32, 1, 1], &[x.clone(), y.clone(), z.clone()]));
             }
         }
         maker.batch(if filled { "filled" } else { "zero" }, &program, steps);
@@ -239,6 +241,27 @@ fn state(maker: &mut Maker<'_>) {
     let silent = maker.program(&source!("state").replace("%i    = global_id x", "%i    = sub.u32 0, 1"));
     let step = maker.step(grid, &contents);
     maker.batch("silent", &silent, vec![step]);
+}
+
+/// Lookup data that changes while the input stays, and the other way round.
+fn lookup(maker: &mut Maker<'_>) {
+    let program = maker.program(source!("family"));
+    let types = [program.parts().buffers[0].ty, program.parts().buffers[1].ty];
+    let count = 33 + maker.below(20);
+    let inputs = [maker.data(types[0], count), maker.data(types[0], count)];
+    let table = maker.data(types[1], count);
+    let bit = maker.below(count * 32);
+    let tables = [table.clone(), flipped(&table, bit), maker.data(types[1], count)];
+    let order = [(0, 0), (0, 1), (0, 2), (0, 0), (1, 0), (1, 2), (0, 2)];
+    let grid = [count.div_ceil(32) as u32, 1, 1];
+    let step = |(input, table): (usize, usize)| {
+        maker.step(grid, &[inputs[input].clone(), tables[table].clone(), Content::Zeros(count * 4)])
+    };
+    let steps = order.map(step).to_vec();
+    maker.batch("table", &program, steps);
+    if let Some(batch) = maker.batches.last_mut() {
+        batch.lookup = true;
+    }
 }
 
 /// Known programs under names that nobody knows.
