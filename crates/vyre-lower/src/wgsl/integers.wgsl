@@ -165,22 +165,16 @@ fn mul_hi_i64(a: vec2u, b: vec2u) -> vec2u {
 
 // Quotient and remainder, bit by bit. Over zero they are the dividend and zero.
 fn div_rem_u64(a: vec2u, b: vec2u) -> vec4u {
-  if ((b.x | b.y) == 0u) {
-    return vec4u(a.x, a.y, 0u, 0u);
-  }
-  if ((a.y | b.y) == 0u) {
-    return vec4u(a.x / b.x, 0u, a.x % b.x, 0u);
-  }
   var q = a;
   var r = vec2u();
-  for (var k = 0u; k < 64u; k++) {
+  let bits = select(64u, 0u, (b.x | b.y) == 0u);
+  for (var k = 0u; k < bits; k++) {
     let over = r.y >> 31u;
     r = vec2u((r.x << 1u) | (q.y >> 31u), (r.y << 1u) | (r.x >> 31u));
     q = vec2u(q.x << 1u, (q.y << 1u) | (q.x >> 31u));
-    if ((over == 1u) | !lt_u64(r, b)) {
-      r = sub_u64(r, b);
-      q.x |= 1u;
-    }
+    let fits = (over == 1u) | !lt_u64(r, b);
+    r = select(r, sub_u64(r, b), fits);
+    q.x |= select(0u, 1u, fits);
   }
   return vec4u(q.x, q.y, r.x, r.y);
 }

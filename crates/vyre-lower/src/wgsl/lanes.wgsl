@@ -1,11 +1,6 @@
 // Steps that the lanes of a workgroup take together, through workgroup memory, so that logical subgroups do not depend on
 // the device's own. Each paragraph is one function; those that a program uses are copied into its shader.
 
-fn sync() {
-  storageBarrier();
-  workgroupBarrier();
-}
-
 fn shuffle(me: u32, other: u32, value: vec2u) -> vec2u {
   lane_values[me] = value;
   workgroupBarrier();

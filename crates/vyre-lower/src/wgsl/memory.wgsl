@@ -3,32 +3,36 @@
 // shader once for each variable, whose name stands for SPACE.
 
 fn SPACE_load_u32(at: u32, len: u32, i: u32) -> u32 {
+  var result = 0u;
   if (i < len) {
-    return SPACE_get(at + i);
+    result = SPACE_get(at + i);
   }
-  return 0u;
+  return result;
 }
 
 fn SPACE_load_u64(at: u32, len: u32, i: u32) -> vec2u {
+  var result = vec2u();
   if (i < len) {
     let w = at + 2u * i;
-    return vec2u(SPACE_get(w), SPACE_get(w + 1u));
+    result = vec2u(SPACE_get(w), SPACE_get(w + 1u));
   }
-  return vec2u();
+  return result;
 }
 
 fn SPACE_load_u16(at: u32, len: u32, i: u32) -> u32 {
+  var result = 0u;
   if (i < len) {
-    return (SPACE_get(at + (i >> 1u)) >> ((i & 1u) * 16u)) & 0xffffu;
+    result = (SPACE_get(at + (i >> 1u)) >> ((i & 1u) * 16u)) & 0xffffu;
   }
-  return 0u;
+  return result;
 }
 
 fn SPACE_load_u8(at: u32, len: u32, i: u32) -> u32 {
+  var result = 0u;
   if (i < len) {
-    return (SPACE_get(at + (i >> 2u)) >> ((i & 3u) * 8u)) & 0xffu;
+    result = (SPACE_get(at + (i >> 2u)) >> ((i & 3u) * 8u)) & 0xffu;
   }
-  return 0u;
+  return result;
 }
 
 // Four bytes from i up as a word, those out of bounds 0.
@@ -72,59 +76,67 @@ fn SPACE_store_u8(at: u32, len: u32, i: u32, value: u32) {
 }
 
 fn SPACE_atomic_add_u32(at: u32, len: u32, i: u32, value: u32) -> u32 {
+  var result = 0u;
   if (i < len) {
-    return atomicAdd(&SPACE[at + i], value);
+    result = atomicAdd(&SPACE[at + i], value);
   }
-  return 0u;
+  return result;
 }
 
 fn SPACE_atomic_sub_u32(at: u32, len: u32, i: u32, value: u32) -> u32 {
+  var result = 0u;
   if (i < len) {
-    return atomicSub(&SPACE[at + i], value);
+    result = atomicSub(&SPACE[at + i], value);
   }
-  return 0u;
+  return result;
 }
 
 fn SPACE_atomic_min_u32(at: u32, len: u32, i: u32, value: u32) -> u32 {
+  var result = 0u;
   if (i < len) {
-    return atomicMin(&SPACE[at + i], value);
+    result = atomicMin(&SPACE[at + i], value);
   }
-  return 0u;
+  return result;
 }
 
 fn SPACE_atomic_max_u32(at: u32, len: u32, i: u32, value: u32) -> u32 {
+  var result = 0u;
   if (i < len) {
-    return atomicMax(&SPACE[at + i], value);
+    result = atomicMax(&SPACE[at + i], value);
   }
-  return 0u;
+  return result;
 }
 
 fn SPACE_atomic_and_u32(at: u32, len: u32, i: u32, value: u32) -> u32 {
+  var result = 0u;
   if (i < len) {
-    return atomicAnd(&SPACE[at + i], value);
+    result = atomicAnd(&SPACE[at + i], value);
   }
-  return 0u;
+  return result;
 }
 
 fn SPACE_atomic_or_u32(at: u32, len: u32, i: u32, value: u32) -> u32 {
+  var result = 0u;
   if (i < len) {
-    return atomicOr(&SPACE[at + i], value);
+    result = atomicOr(&SPACE[at + i], value);
   }
-  return 0u;
+  return result;
 }
 
 fn SPACE_atomic_xor_u32(at: u32, len: u32, i: u32, value: u32) -> u32 {
+  var result = 0u;
   if (i < len) {
-    return atomicXor(&SPACE[at + i], value);
+    result = atomicXor(&SPACE[at + i], value);
   }
-  return 0u;
+  return result;
 }
 
 fn SPACE_atomic_exchange_u32(at: u32, len: u32, i: u32, value: u32) -> u32 {
+  var result = 0u;
   if (i < len) {
-    return atomicExchange(&SPACE[at + i], value);
+    result = atomicExchange(&SPACE[at + i], value);
   }
-  return 0u;
+  return result;
 }
 
 // WGSL's own may fail without a reason, and then tries again here.
@@ -217,11 +229,14 @@ fn SPACE_clear(words: u32, first: u32, lanes: u32) {
   }
 }
 
-// Puts the initial contents of the buffer whose entry stands at that word of the input, if it has some.
+// Puts the initial contents of the buffer whose entry stands at that word of the input, or zeros if it has none.
 fn SPACE_fill(at: u32, entry: u32, first: u32, lanes: u32) {
-  if (input[entry] != 0xffffffffu) {
-    for (var w = first; w < (input[entry + 1u] + 3u) / 4u; w += lanes) {
-      SPACE_put(at + w, input[input[entry] / 4u + w]);
+  let contents = input[entry];
+  for (var w = first; w < (input[entry + 1u] + 3u) / 4u; w += lanes) {
+    var word = 0u;
+    if (contents != 0xffffffffu) {
+      word = input[contents / 4u + w];
     }
+    SPACE_put(at + w, word);
   }
 }

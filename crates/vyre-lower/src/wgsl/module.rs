@@ -299,11 +299,8 @@ impl<'p> Module<'p> {
         }
     }
 
-    /// Writes all of the output: zeros, then what read_write buffers hold before the launch.
+    /// Writes all of the output that anyone reads: what read_write buffers hold before the launch, and no trap.
     fn filling(&mut self, lanes: u64, text: &mut Text) {
-        let (clear, sync) = (self.access_name(OUTPUT, "clear"), self.helper("sync"));
-        text.line(format!("{clear}(params.y / 4u, local_index, {lanes}u);"));
-        text.line(format!("{sync}();"));
         for (entry, id) in bound_buffers(self.parts).into_iter().enumerate() {
             let place = self.places[id.index()].clone();
             if place.space == OUTPUT {
@@ -312,20 +309,31 @@ impl<'p> Module<'p> {
                 text.line(format!("{fill}({}, {entry}u, local_index, {lanes}u);", place.at));
             }
         }
-        text.line(format!("{sync}();"));
+        self.touched.insert((OUTPUT, true));
+        text.open("if (local_index == 0u) {");
+        text.line("output_put(params.y / 4u - 1u, 0u);");
+        text.close("}");
+        text.line("storageBarrier();");
     }
 
     /// Sets workgroup memory to zero for the next of the program's workgroups.
     fn clearing(&mut self, lanes: u64, text: &mut Text) {
-        let sync = self.helper("sync");
-        text.line(format!("{sync}();"));
+        if !self.has_workgroup_memory() {
+            return;
+        }
+        text.line("workgroupBarrier();");
         for space in 0..self.spaces.len() {
             if let SpaceKind::Workgroup { words } = self.spaces[space].kind {
                 let clear = self.access_name(space, "clear");
                 text.line(format!("{clear}({words}u, local_index, {lanes}u);"));
             }
         }
-        text.line(format!("{sync}();"));
+        text.line("workgroupBarrier();");
+    }
+
+    /// Whether a barrier has workgroup memory to order.
+    pub(super) fn has_workgroup_memory(&self) -> bool {
+        self.spaces.iter().any(|space| matches!(space.kind, SpaceKind::Workgroup { .. }))
     }
 
     /// The library functions in use, with what they use themselves.

@@ -76,8 +76,10 @@ impl Body<'_, '_> {
     }
 
     fn barrier(&mut self) {
-        let sync = self.module.helper("sync");
-        self.text.line(format!("{sync}();"));
+        self.text.line("storageBarrier();");
+        if self.module.has_workgroup_memory() {
+            self.text.line("workgroupBarrier();");
+        }
     }
 
     /// A barrier, behind which the traps before it are those that count.
