@@ -101,7 +101,8 @@ fn every_file_has_shaders() {
 fn generated_programs_have_shaders() {
     let config = Config { traps: true, ..Config::default() };
     // Each has four shaders and two readers, so there are fewer than of cases that only run.
-    let count: u64 = std::env::var("VYRE_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(1000) / 10;
+    let count: u64 =
+        std::env::var("VYRE_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(1000) / 10;
     let cases = (0..count).map(|seed| seeded(seed, &config));
     check_all(
         "generated",

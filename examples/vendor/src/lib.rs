@@ -62,6 +62,8 @@ impl VyreBackend for VendorBackend {
             lookup,
             output_fill,
         );
-        output.map_err(|error| format!("vendor dispatch failed: {error}. Fix: report the shader and this message"))
+        output.map_err(|error| {
+            format!("vendor dispatch failed: {error}. Fix: report the shader and this message")
+        })
     }
 }

@@ -101,8 +101,10 @@ impl VendorRuntime {
         lookup: Option<&[u8]>,
         output_fill: u8,
     ) -> wgpu::Buffer {
-        let params: Vec<u8> =
-            [input.len() as u32, output_size as u32, 0, 0].iter().flat_map(|word| word.to_le_bytes()).collect();
+        let params: Vec<u8> = [input.len() as u32, output_size as u32, 0, 0]
+            .iter()
+            .flat_map(|word| word.to_le_bytes())
+            .collect();
         let read = wgpu::BufferUsages::STORAGE;
         let written = read | wgpu::BufferUsages::COPY_SRC;
         let output = self.buffer(&vec![output_fill; output_size], written);
@@ -114,7 +116,10 @@ impl VendorRuntime {
         buffers.extend(lookup.map(|bytes| (LOOKUP_BINDING, self.buffer(bytes, read))));
         let entries: Vec<wgpu::BindGroupEntry<'_>> = buffers
             .iter()
-            .map(|(binding, buffer)| wgpu::BindGroupEntry { binding: *binding, resource: buffer.as_entire_binding() })
+            .map(|(binding, buffer)| wgpu::BindGroupEntry {
+                binding: *binding,
+                resource: buffer.as_entire_binding(),
+            })
             .collect();
         self.compile(wgsl, lookup.is_some());
         let kept = self.pipeline.borrow();
@@ -150,7 +155,11 @@ impl VendorRuntime {
     fn buffer(&self, bytes: &[u8], usage: wgpu::BufferUsages) -> wgpu::Buffer {
         let mut contents = bytes.to_vec();
         contents.resize(bytes.len().next_multiple_of(4).max(4), 0);
-        self.device.create_buffer_init(&wgpu::util::BufferInitDescriptor { label: None, contents: &contents, usage })
+        self.device.create_buffer_init(&wgpu::util::BufferInitDescriptor {
+            label: None,
+            contents: &contents,
+            usage,
+        })
     }
 
     fn compile(&self, wgsl: &str, has_lookup: bool) {

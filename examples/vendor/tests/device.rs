@@ -55,8 +55,11 @@ fn backend(test: &str) -> Option<VendorBackend> {
     }
 }
 
-/// Outputs by ascending binding, or the code of a trap; `None` if lanes race.
-fn expected(case: &Case) -> Option<(Result<Vec<Vec<u8>>, u32>, [u32; 3])> {
+/// Outputs by ascending binding, or the code of a trap.
+type Answer = Result<Vec<Vec<u8>>, u32>;
+
+/// What the reference gives, and the grid that it launched; `None` if lanes race.
+fn expected(case: &Case) -> Option<(Answer, [u32; 3])> {
     let valid = validate::validate(&case.program).expect("valid");
     let parts = case.program.parts();
     let bytes = |contents: &Result<Vec<u8>, usize>| contents.clone().unwrap_or_else(|count| vec![0; count]);
@@ -107,7 +110,9 @@ fn compare(backend: &VendorBackend, case: &Case, tally: &mut Tally) {
     let contents: Vec<Contents<'_>> = case
         .contents
         .iter()
-        .map(|contents| contents.as_ref().map_or_else(|count| Contents::Zeros(*count), |bytes| Contents::Bytes(bytes)))
+        .map(|contents| {
+            contents.as_ref().map_or_else(|count| Contents::Zeros(*count), |bytes| Contents::Bytes(bytes))
+        })
         .collect();
     let turn = tally.programs as usize % VARIANTS.len();
     let variants = if cases().is_some() { &VARIANTS[..] } else { &VARIANTS[turn..=turn] };
@@ -126,15 +131,22 @@ fn compare(backend: &VendorBackend, case: &Case, tally: &mut Tally) {
             output_init,
         };
         let start = Instant::now();
-        let output =
-            backend.dispatch_program(&case.program.to_bytes(), &packed.input, packed.layout.output_bytes, config);
+        let output = backend.dispatch_program(
+            &case.program.to_bytes(),
+            &packed.input,
+            packed.layout.output_bytes,
+            config,
+        );
         if start.elapsed() > tally.slowest.0 {
             tally.slowest = (start.elapsed(), case.name.clone());
         }
         tally.dispatches += 1;
-        let context = || format!("{}, {output_init:?}, lookup {lookup}\n{}", case.name, text::print(&case.program));
+        let context =
+            || format!("{}, {output_init:?}, lookup {lookup}\n{}", case.name, text::print(&case.program));
         match (&expected, output) {
-            (Err(code), Err(error)) => assert!(error.starts_with(&format!("trap {code}.")), "{error}\n{}", context()),
+            (Err(code), Err(error)) => {
+                assert!(error.starts_with(&format!("trap {code}.")), "{error}\n{}", context())
+            }
             (Ok(expected), Ok(output)) => {
                 for ((id, range), expected) in packed.layout.outputs.iter().zip(expected) {
                     let name = &parts.buffer(*id).name;
