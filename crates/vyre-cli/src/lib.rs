@@ -29,7 +29,8 @@ pub fn main() -> ExitCode {
                 return ExitCode::from(report::OK);
             }
             if std::env::args_os().any(|arg| arg == "--json") {
-                return ExitCode::from(report::Report::new(true).failure(&usage(&error)));
+                let failure = vyre_conform::command::Failure::from_usage(&error, "vyre");
+                return ExitCode::from(report::Report::new(true).failure(&failure.into()));
             }
             let _ = error.print();
             return ExitCode::from(report::USAGE);
@@ -41,14 +42,4 @@ pub fn main() -> ExitCode {
         Err(failure) => report.failure(&failure),
     };
     ExitCode::from(report.finish(exit))
-}
-
-/// A mistake in the command line as a failure, for JSON.
-fn usage(error: &clap::Error) -> report::Failure {
-    let text = error.render().to_string();
-    let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-    match first.split_once("Fix: ") {
-        Some((message, fix)) => report::Failure::usage(message.trim_end_matches(['.', ' ']), fix),
-        None => report::Failure::usage(first, "see `vyre --help` and `vyre COMMAND --help`"),
-    }
 }

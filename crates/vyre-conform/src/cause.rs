@@ -66,6 +66,11 @@ pub(crate) fn find(
     }
 }
 
+/// What can be said without running the target again.
+pub(crate) fn at_sight(miss: &Miss) -> Found {
+    plain(miss).unwrap_or(Cause::Unknown).into()
+}
+
 /// What needs no evidence but the answer itself.
 fn plain(miss: &Miss) -> Option<Cause> {
     match (&miss.expected, &miss.actual) {

@@ -9,21 +9,36 @@ use vyre_foundation::ir::{BufferId, DataType, Literal, Program};
 use vyre_foundation::launch::bound_buffers;
 use vyre_foundation::text::print_literal;
 
+/// How much is done to explain a failure. All but the last runs the backend again, many times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effort {
+    /// Find the smallest program that fails, and the cause.
+    Reduce,
+    /// Find the cause.
+    Explain,
+    /// Tell what happened.
+    Tell,
+}
+
 /// Makes a failure of a wrong answer: the smallest program that still fails, and the likely cause.
 pub(crate) fn explain(
     target: &dyn Target,
     group: &Group,
     prepared: &Prepared,
     miss: Miss,
-    reduce: bool,
+    effort: Effort,
     replay: String,
 ) -> ParityFailure {
     let whole = &prepared.batch;
-    let (batch, reduced) = match reduce {
-        true => crate::reduce::reduce(target, whole, miss.clone()),
-        false => (whole.clone(), miss.clone()),
+    let (batch, reduced) = match effort {
+        Effort::Reduce => crate::reduce::reduce(target, whole, miss.clone()),
+        Effort::Explain | Effort::Tell => (whole.clone(), miss.clone()),
     };
-    let found = cause::find(target, whole, &miss, reduce.then_some((&batch, &reduced)));
+    let found = match effort {
+        Effort::Reduce => cause::find(target, whole, &miss, Some((&batch, &reduced))),
+        Effort::Explain => cause::find(target, whole, &miss, None),
+        Effort::Tell => cause::at_sight(&miss),
+    };
     let miss = reduced;
     let step = &batch.steps[miss.step];
     let parts = batch.program.parts();

@@ -4,15 +4,15 @@ use crate::batch::{Batch, Group, Level, Plan, Track, Work};
 use crate::cases;
 use crate::certificate::Certificate;
 use crate::contract::VyreBackend;
-use crate::diagnose;
+use crate::diagnose::{self, Effort};
 use crate::failure::{Cause, ParityFailure};
-use crate::judge::{self, Prepared};
+use crate::judge::{self, Miss, Prepared};
 use crate::report::{GroupReport, Report};
 use crate::target::{DriverTarget, Target, VendorTarget};
 use crate::time::utc;
 use rayon::prelude::*;
 use std::collections::HashSet;
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 use vyre_driver::{CancelToken, VyreBackend as DriverBackend};
 use vyre_foundation::ir::Digest;
 use vyre_generate::source::Seeded;
@@ -22,7 +22,7 @@ use vyre_generate::source::Seeded;
 pub enum Size {
     /// Seconds on the reference: enough to catch every wrong backend we know of.
     Quick,
-    /// All of it, as a certificate needs.
+    /// All of it.
     Full,
 }
 
@@ -106,6 +106,8 @@ impl Default for ConformanceSuite<'_> {
 const EXPLAINED_PER_GROUP: usize = 1;
 /// Failures of a run that are reduced: reducing runs the backend hundreds of times.
 const REDUCED_MAX: usize = 12;
+/// After so much time spent on explaining, a run's further failures are only told: replaying one explains it.
+const EXPLAIN_TIME_MAX: Duration = Duration::from_secs(30);
 /// Groups whose expected bytes are computed at once, on all cores.
 const CHUNK: usize = 16;
 
@@ -231,6 +233,7 @@ impl<'a> ConformanceSuite<'a> {
             total: groups.len() + recorded.len(),
             groups: recorded,
             failures: Vec::new(),
+            explaining: Duration::ZERO,
         };
         run.floor();
         run.all(&groups);
@@ -311,6 +314,8 @@ struct Run<'r, 's> {
     total: usize,
     groups: Vec<GroupReport>,
     failures: Vec<ParityFailure>,
+    /// Time spent on explaining failures.
+    explaining: Duration,
 }
 
 impl Run<'_, '_> {
@@ -413,16 +418,26 @@ impl Run<'_, '_> {
                 Err(miss) => {
                     report.failed += 1;
                     if report.failed as usize <= EXPLAINED_PER_GROUP {
-                        let reduce = self.failures.len() < REDUCED_MAX;
-                        let again = self.again(&prepared.batch.name, group.seeded);
-                        let failure = diagnose::explain(self.target, group, prepared, miss, reduce, again);
-                        self.failures.push(failure);
+                        self.explain(group, prepared, miss);
                     }
                 }
             }
         }
         report.root = merkle_root(leaves);
         Some(report)
+    }
+
+    /// Records a failure, explained as well as the time for that allows.
+    fn explain(&mut self, group: &Group, prepared: &Prepared, miss: Miss) {
+        let effort = match self.failures.len() {
+            _ if self.explaining >= EXPLAIN_TIME_MAX => Effort::Tell,
+            ..REDUCED_MAX => Effort::Reduce,
+            REDUCED_MAX.. => Effort::Explain,
+        };
+        let again = self.again(&prepared.batch.name, group.seeded);
+        let start = Instant::now();
+        self.failures.push(diagnose::explain(self.target, group, prepared, miss, effort, again));
+        self.explaining += start.elapsed();
     }
 
     /// Runs a procedure on the driver, and gives its leaf if it holds.

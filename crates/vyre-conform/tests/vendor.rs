@@ -138,11 +138,12 @@ fn replay_of(json: &str) -> Result<(String, Vec<String>), Failed> {
 
 fn wrong() -> Result<(), Failed> {
     let folder = folder("wrong");
-    let reports = ["--junit", "junit.xml", "--html", "report.html", "-o", "c.json"];
-    let args =
-        [&["certify", "--quick", "--level", "ops", "--track", "integer", "--json"][..], &reports].concat();
-    let out = expect("wrong", &folder, &args, 1, &[])?;
+    let least = ["certify", "--quick", "--level", "ops", "--track", "integer"];
+    let stop = ["--stop-at-first", "-o", "c.json"];
+    expect("wrong", &folder, &[&least[..], &stop].concat(), 1, &["no certificate"])?;
     assert!(!folder.join("c.json").exists(), "what fails is not certified");
+    let reports = ["--case", "op/u32/a", "--json", "--junit", "junit.xml", "--html", "report.html"];
+    let out = expect("wrong", &folder, &[&least[..], &reports].concat(), 1, &[])?;
     check_reports(&folder)?;
     let (replay, again) = replay_of(&out)?;
     let program = std::env::current_exe()?.file_name().expect("a name").to_string_lossy().into_owned();
@@ -163,12 +164,7 @@ fn check_reports(folder: &Path) -> Result<(), Failed> {
     let suite = document.descendants().find(|node| node.has_tag_name("testsuite")).ok_or("no suite")?;
     let says = |name: &str| suite.attribute(name).and_then(|text| text.parse::<usize>().ok());
     assert_eq!((says("tests"), says("failures")), (Some(count("testcase")), Some(count("failure"))));
-    assert!(
-        count("testcase") > 100 && count("failure") > 50,
-        "{} and {}",
-        count("testcase"),
-        count("failure")
-    );
+    assert!(count("testcase") > 5 && count("failure") > 1, "{xml}");
     let html = std::fs::read_to_string(folder.join("report.html"))?;
     assert!(html.contains("vendor &lt;b&gt;\u{fffd}") && html.contains("a &lt;device&gt; &amp; more"));
     for foreign in ["vendor <b>", "<device>", "src=", "href=", "http:", "https:", "@import", "url("] {
@@ -202,6 +198,7 @@ fn unavailable() -> Result<(), Failed> {
         &["there is no backend `other` here", "Fix:"],
     )?;
     expect("right", &folder, &["certify", "--shard", "3/2"], 2, &["Fix: write `1/4`"])?;
+    expect("right", &folder, &["certify", "--shard", "3/2", "--json"], 2, &["\"fix\": \"write `1/4`"])?;
     Ok(())
 }
 

@@ -197,6 +197,25 @@ fn the_code_map_is_the_tree() {
     none(gone.chain(missing).collect(), "correct the table under `Code map`");
 }
 
+/// The page on conformance with the table of causes between its two marks.
+fn conformance_page(page: &str) -> Option<String> {
+    let start = page.find("<!-- Written from the table of causes")?;
+    let (head, rest) = page.split_at(start + page[start..].find('\n')? + 1);
+    let tail = &rest[rest.find("<!-- end of causes -->")?..];
+    let row = |cause: &vyre_conform::Cause| format!("| `{cause}` | {} |\n", cause.fix().replace('|', "\\|"));
+    let rows: String = vyre_conform::Cause::ALL.iter().map(row).collect();
+    Some(format!("{head}\n| cause | what to do |\n| --- | --- |\n{rows}\n{tail}"))
+}
+
+#[test]
+fn the_page_on_conformance_has_the_table_of_causes() {
+    let path = repo::root().join("docs/conformance.md");
+    let page = conformance_page(&read(&path)).expect("the page has the marks of the table");
+    if let Err(difference) = repo::expect(&path, &page) {
+        panic!("{difference}");
+    }
+}
+
 #[test]
 fn the_page_of_ops_is_the_op_table() {
     if let Err(difference) = repo::expect(&repo::root().join("docs/ops.md"), &ops_page()) {

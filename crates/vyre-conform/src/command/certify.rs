@@ -318,7 +318,14 @@ fn verdict(args: &Certify, report: &Report, cancelled: bool, written: Option<&Pa
         );
     }
     if !report.failures.is_empty() {
-        return format!("  {} no certificate: every case of the level must pass\n", paint(BAD, "FAIL"));
+        let text = format!("  {} no certificate: every case of the level must pass\n", paint(BAD, "FAIL"));
+        let held = |track: Track| {
+            report.standing(track).level.filter(|_| report.complete).map(|level| (track, level))
+        };
+        let less = Track::ALL.into_iter().filter_map(held).map(|(track, level)| {
+            format!("  the {track} track holds `{level}`: `--track {track} --level {level}` certifies that\n")
+        });
+        return text + &less.collect::<String>();
     }
     if let Some((index, count)) = args.shard {
         return format!(

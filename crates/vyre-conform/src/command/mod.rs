@@ -80,6 +80,16 @@ impl Failure {
         Failure::new(exit::USAGE, message, fix)
     }
 
+    /// A mistake in the command line.
+    pub fn from_usage(error: &clap::Error, program: &str) -> Failure {
+        let text = error.render().to_string();
+        let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+        match first.split_once("Fix: ") {
+            Some((message, fix)) => Failure::usage(message.trim_end_matches(['.', ' ']), fix),
+            None => Failure::usage(first, format!("see `{program} --help` and `{program} COMMAND --help`")),
+        }
+    }
+
     fn io(verb: &str, path: &Path, error: &std::io::Error, fix: &str) -> Failure {
         Failure::new(exit::IO, format!("cannot {verb} {}: {error}", path.display()), fix)
     }

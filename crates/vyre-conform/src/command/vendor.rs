@@ -36,21 +36,26 @@ struct Args {
 pub fn main<B: VyreBackend + 'static>(open: impl Fn() -> Result<B, String>) -> ExitCode {
     let program = program_name();
     let open = || open().map(|backend| Box::new(backend) as Box<dyn VyreBackend>);
-    let args = match parse(&program) {
-        Ok(args) => args,
+    let (json, result) = match parse(&program) {
+        Ok(Args { json, command }) => {
+            let host = Host { program: &program, backends: Backends::Vendor(&open), quiet: json };
+            (json, run(&command, &host))
+        }
+        Err(error) if error.use_stderr() && std::env::args_os().any(|arg| arg == "--json") => {
+            (true, Err(Failure::from_usage(&error, &program)))
+        }
         Err(error) => {
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::OK });
         }
     };
-    let host = Host { program: &program, backends: Backends::Vendor(&open), quiet: args.json };
-    let (exit, out, err) = match run(&args.command, &host) {
-        Ok(Answer { exit, json, .. }) if args.json => (exit, format!("{json:#}\n"), String::new()),
+    let (exit, out, err) = match result {
+        Ok(Answer { exit, json: value, .. }) if json => (exit, format!("{value:#}\n"), String::new()),
         Ok(Answer { exit, text, .. }) => (exit, text, String::new()),
-        Err(Failure { exit, message, fix }) if args.json => {
+        Err(Failure { exit, message, fix }) if json => {
             let kind = ["ok", "findings", "usage", "run", "io"].get(usize::from(exit)).unwrap_or(&"run");
-            let json = json!({ "error": { "kind": kind, "message": message, "fix": fix } });
-            (exit, format!("{json:#}\n"), String::new())
+            let value = json!({ "error": { "kind": kind, "message": message, "fix": fix } });
+            (exit, format!("{value:#}\n"), String::new())
         }
         Err(Failure { exit, message, fix }) => {
             let text = format!("{} {message}\n  {} {fix}\n", paint(BAD, "error:"), paint(GOOD, "Fix:"));
