@@ -5,11 +5,11 @@ use super::{groups, random};
 use crate::batch::{Batch, Content, Group, Level, Plan, Work};
 use crate::contract::{Feature, Profile};
 use crate::judge;
-use crate::suite::Size;
+use crate::suite::{Size, content_digest};
 use rayon::prelude::*;
 use std::collections::{BTreeSet, HashSet};
 use std::io::Write;
-use vyre_foundation::ir::{DataType, OpId};
+use vyre_foundation::ir::{DataType, Digest, OpId};
 use vyre_foundation::launch::{bound_buffers, indirect};
 use vyre_generate::Stats;
 use vyre_lower::wgsl;
@@ -216,4 +216,21 @@ fn every_program_has_a_shader() {
             }
         }
     });
+}
+
+/// The suite's digest covers what is the same in every run, and nothing else depends on the seed.
+#[test]
+fn the_seed_decides_seeded_groups_only() {
+    let profile = profile();
+    let digests = |seed: u8| -> Vec<(String, bool, Digest)> {
+        let plan = Plan { seed: [seed; 32], ..plan(&profile, false) };
+        let digest = |group: &Group| match &group.work {
+            Work::Batches(make) => content_digest(make(&plan).iter()),
+            Work::Procedure(_) => Digest([seed; 32]),
+        };
+        groups(false).par_iter().map(|group| (group.name.clone(), group.seeded, digest(group))).collect()
+    };
+    for ((name, seeded, one), (_, _, other)) in digests(1).into_iter().zip(digests(2)) {
+        assert_eq!(one != other, seeded, "{name}");
+    }
 }

@@ -16,7 +16,10 @@ type Make = fn(&Plan<'_>, &str) -> Vec<Batch>;
 pub(super) fn groups() -> Vec<Group> {
     let mut groups = Vec::new();
     for (at, ty) in TypeSet::STORED.iter().enumerate() {
-        groups.push(typed(SyncOp::UniformLoad, ty, move |_, name| vec![uniform_load(name, at, ty)]));
+        groups.push(typed(SyncOp::UniformLoad, ty, move |_, name| {
+            let branch = at.is_multiple_of(3).then(|| uniform_load(name, at, ty, true));
+            [uniform_load(name, at, ty, false)].into_iter().chain(branch).collect()
+        }));
         for op in [SyncOp::AllReduce, SyncOp::AllGather, SyncOp::ReduceScatter, SyncOp::Broadcast] {
             if op.info().types.contains(ty) {
                 groups.push(typed(op, ty, move |plan, name| vec![collective(plan, name, at, op, ty)]));
@@ -63,24 +66,31 @@ fn values(ty: DataType, count: usize) -> Vec<u64> {
     all.iter().map(|bits| bits & ty.mask()).collect()
 }
 
-/// Each workgroup's lanes read one element that another lane wrote; a workgroup beyond the end reads 0.
-fn uniform_load(name: &str, at: usize, ty: DataType) -> Batch {
+/// Each workgroup's lanes read one element that another lane wrote; a workgroup beyond the end reads 0. With `branch`,
+/// what they read decides a branch that all of them take.
+fn uniform_load(name: &str, at: usize, ty: DataType, branch: bool) -> Batch {
     let (size, wide) = (lanes(at * 21).max(2), ty.computes_as());
     let groups = 9;
     let count = (size * groups) as usize;
-    let script = Script::new([size, 1, 1])
+    let mut script = Script::new([size, 1, 1])
         .read("x", ty, &values(ty, count))
         .output("y", wide, count)
-        .output("branch", DataType::U32, count)
         .declare(&format!("buffer @w : workgroup {ty}[{size}]"));
-    let lines = format!(
+    let mut lines = format!(
         "  %i = global_id x\n  %l = local_index\n  %g = workgroup_id x\n  %x = load.{ty} @x[%i]\n  \
          store.{ty} @w[%l], %x\n  %far = mul.u32 %g, {}\n  %u = uniform_load.{ty} @w[%far]\n  \
-         store.{ty} @w[%l], %u\n  store.{wide} @y[%i], %u\n  %v = uniform_load.{ty} @w[0]\n  \
-         %same = eq.{wide} %u, %v\n  if %same {{\n    barrier\n    store.u32 @branch[%i], %l\n  }}",
+         store.{ty} @w[%l], %u\n  store.{wide} @y[%i], %u",
         size.div_ceil(7)
     );
-    script.batch(format!("{name}:rows:wg={size}"), [groups, 1, 1], &lines)
+    if branch {
+        script = script.output("branch", DataType::U32, count);
+        lines += &format!(
+            "\n  %v = uniform_load.{ty} @w[0]\n  %same = eq.{wide} %u, %v\n  if %same {{\n    barrier\n    \
+             store.u32 @branch[%i], %l\n  }}"
+        );
+    }
+    let kind = if branch { "branch" } else { "rows" };
+    script.batch(format!("{name}:{kind}:wg={size}"), [groups, 1, 1], &lines)
 }
 
 /// One rank: the destination gets the source, as far as both reach.
@@ -201,12 +211,16 @@ if %c {
 }
 %y = get.u32 $r";
 
-/// Trips at every place of the range; the counter stays below the end even where one more step would wrap.
+/// Trips at every place of the range; the counter stays below the end even where one more step would wrap. The end is
+/// what it was before the first trip.
 const FOR: &str = "
 var $sum : u32 = 0
 %low = and.u32 %a, 0xfffffff0
-%hi = add_sat.u32 %low, %b
+%far = add_sat.u32 %low, %b
+var $end : u32 = %far
+%hi = get.u32 $end
 for %k in %low..%hi step 7 {
+  set.u32 $end, %k
   %s = get.u32 $sum
   %t = rotl.u32 %s, 3
   %u = add.u32 %t, %k
@@ -217,22 +231,29 @@ for %k in %low..%hi step 7 {
     set.u32 $sum, %w
   }
 }
-%y = get.u32 $sum";
+%last = get.u32 $end
+%sum = get.u32 $sum
+%y = xor.u32 %sum, %last";
 
+/// Leaves the inner loop and the outer one at bits that are set, though later ones are not.
 const BREAK: &str = "
 var $sum : u32 = 0
-%end = and.u32 %b, 15
-for %k in 0..20 {
-  for %j in %k..20 step 3 {
-    %far = gt.u32 %j, %end
-    if %far {
+for %k in 0..9 {
+  for %j in %k..16 step 3 {
+    %bit = shr.u32 %b, %j
+    %odd = and.u32 %bit, 1
+    %set = ne.u32 %odd, 0
+    if %set {
       break
     }
     %s = get.u32 $sum
-    %t = add.u32 %s, %j
-    set.u32 $sum, %t
+    %t = mul.u32 %s, 3
+    %u = add.u32 %t, %j
+    set.u32 $sum, %u
   }
-  %late = eq.u32 %k, %end
+  %other = shr.u32 %a, %k
+  %low = and.u32 %other, 3
+  %late = eq.u32 %low, 2
   if %late {
     break
   }
