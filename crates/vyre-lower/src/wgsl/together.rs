@@ -131,7 +131,8 @@ impl Body<'_, '_> {
         self.text.line(format!("let {column} = {add}({at_b}, ({each} % {n}u) * {k}u);"));
         let start = self.load(DataType::I32, c.buffer, &to);
         self.text.line(format!("var {sum} = {start};"));
-        self.text.open(format!("for (var {l} = 0u; {l} < {k}u; {l}++) {{"));
+        let count = self.module.helper("opaque_count");
+        self.text.open(format!("for (var {l} = 0u; {l} < {count}({k}u); {l}++) {{"));
         let left = self.load(DataType::I8, a.buffer, &format!("{add}({row}, {l})"));
         let right = self.load(DataType::I8, b.buffer, &format!("{add}({column}, {l})"));
         self.text.line(format!("{sum} += {left} * {right};"));
@@ -207,7 +208,8 @@ impl Body<'_, '_> {
         let width = subgroup_width(self.module.parts);
         let (x, d) = (self.temporary("folded"), self.temporary("distance"));
         self.text.line(format!("var {x} = {value};"));
-        self.text.open(format!("for (var {d} = 1u; {d} < {width}u; {d} *= 2u) {{"));
+        let count = self.module.helper("opaque_count");
+        self.text.open(format!("for (var {d} = 1u; {d} < {count}({width}u); {d} *= 2u) {{"));
         (x, d)
     }
 
