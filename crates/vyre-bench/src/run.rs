@@ -1,7 +1,7 @@
 //! Runs benchmarks: checks every contender against the reference at a tiny size, chooses sizes that a slow backend can
 //! bear, and measures.
 
-use crate::case::{Benchmark, Case, PLAIN, digest};
+use crate::case::{Baseline, Benchmark, Case, PLAIN, digest};
 use crate::check;
 use crate::contender::{Contender, Host, Mode, Native, Resident};
 use crate::limits::{self, Limits};
@@ -12,7 +12,7 @@ use std::time::Duration;
 use vyre::driver::registry;
 use vyre::host::{Error, Kernel};
 use vyre::validate::ValidProgram;
-use vyre::{Program, VyreBackend};
+use vyre::{BackendError, Program, VyreBackend};
 
 /// A backend that would take longer than this for one run is given a smaller size ...
 const RUN_MAX: Duration = Duration::from_secs(1);
@@ -98,8 +98,9 @@ struct Run<'o> {
 
 /// Who takes part, before it is set up for a case.
 enum Entry {
-    Baseline(usize),
-    Backend(usize, Mode),
+    Baseline(&'static Baseline),
+    Resident(usize),
+    Host(usize),
 }
 
 impl Run<'_> {
@@ -222,28 +223,23 @@ impl Run<'_> {
         tiny: &Checked,
     ) -> Result<Group, Error> {
         (self.progress)(&format!("{} {size}: inputs", benchmark.name));
-        let case = (benchmark.make)(size);
-        let mut plain = Native::new(&case, &benchmark.baselines[0]);
-        plain.run()?;
-        let written = plain.written()?;
-        drop(plain);
-        let results: Vec<Vec<u32>> = case.results(&written).iter().map(|words| words.to_vec()).collect();
+        let full = by_plain_rust(benchmark, size)?;
+        let results: Vec<Vec<u32>> =
+            full.case.results(&full.written).iter().map(|words| words.to_vec()).collect();
         let mut group = Group {
             benchmark,
             size,
-            bytes: case.bytes,
+            bytes: full.case.bytes,
             ops: (benchmark.ops)(size, &results),
-            digest: digest(&case.results(&written)),
+            digest: digest(&full.case.results(&full.written)),
             rows: Vec::new(),
         };
-        let full = Checked { case, written };
         let mut runners = Vec::new();
         for entry in self.entries(benchmark, backends) {
-            let mut row = self.row(benchmark, &entry);
+            let mut row = self.row(&entry);
             (self.progress)(&format!("{} {size}: {}", benchmark.name, row.contender));
-            let checked = self.checked(benchmark, programs, &entry, tiny);
-            let warm = checked.and_then(|()| self.warm(benchmark, programs, &entry, &full));
-            match warm {
+            let checked = self.checked(programs, &entry, tiny);
+            match checked.and_then(|()| self.warm(programs, &entry, &full)) {
                 Ok(runner) => runners.push((group.rows.len(), runner)),
                 Err(outcome) => row.outcome = outcome,
             }
@@ -256,104 +252,76 @@ impl Run<'_> {
             progress(&format!("{} {size}: round {} of {rounds}", benchmark.name, round + 1));
         });
         for ((place, runner), error) in places.iter().zip(&mut runners).zip(errors) {
-            let outcome = match error {
-                Some(error) => Outcome::Failed(error.into()),
-                None => outcome(runner, &full),
-            };
-            group.rows[*place].outcome = outcome;
+            group.rows[*place].outcome = error.map_or_else(|| outcome(runner, &full), failed);
         }
         Ok(group)
     }
 
     fn entries(&self, benchmark: &Benchmark, backends: &[usize]) -> Vec<Entry> {
         let baselines = match self.options.baselines {
-            Baselines::All => benchmark.baselines.len(),
-            Baselines::Plain => 1,
-            Baselines::None => 0,
+            Baselines::All => benchmark.baselines,
+            Baselines::Plain => &benchmark.baselines[..1],
+            Baselines::None => &[],
         };
-        let mut entries: Vec<Entry> = (0..baselines).map(Entry::Baseline).collect();
+        let mut entries: Vec<Entry> = baselines.iter().map(Entry::Baseline).collect();
         for at in backends {
             if self.backends[*at].supports_resident_dispatch() {
-                entries.push(Entry::Backend(*at, Mode::Resident));
+                entries.push(Entry::Resident(*at));
             }
-            entries.push(Entry::Backend(*at, Mode::Host));
+            entries.push(Entry::Host(*at));
         }
         entries
     }
 
-    fn row(&self, benchmark: &Benchmark, entry: &Entry) -> Row {
-        let outcome = Outcome::Wrong(String::new());
-        match entry {
-            Entry::Baseline(at) => {
-                let contender = benchmark.baselines[*at].label.to_owned();
-                Row { contender, mode: Mode::Baseline, backend: None, cold_ns: None, outcome }
-            }
-            Entry::Backend(at, mode) => {
-                let id = self.backends[*at].id();
-                let contender = match mode {
-                    Mode::Host => format!("{id} host"),
-                    Mode::Resident | Mode::Baseline => id.to_owned(),
-                };
-                let cold_ns = self.cold_ns[*at];
-                Row { contender, mode: *mode, backend: Some(id.to_owned()), cold_ns, outcome }
-            }
-        }
+    /// The row of one who takes part, before anything came of it.
+    fn row(&self, entry: &Entry) -> Row {
+        let id = |at: &usize| self.backends[*at].id().to_owned();
+        let (contender, mode, backend) = match entry {
+            Entry::Baseline(baseline) => (baseline.label.to_owned(), Mode::Baseline, None),
+            Entry::Resident(at) => (id(at), Mode::Resident, Some(at)),
+            Entry::Host(at) => (format!("{} host", id(at)), Mode::Host, Some(at)),
+        };
+        let cold_ns = backend.and_then(|at| self.cold_ns[*at]);
+        Row { contender, mode, backend: backend.map(id), cold_ns, outcome: Outcome::Wrong(String::new()) }
     }
 
     fn contender<'c>(
         &self,
-        benchmark: &Benchmark,
         programs: &'c [Program],
         entry: &Entry,
         case: &'c Case,
     ) -> Result<Box<dyn Contender + 'c>, Outcome> {
+        let backend = |at: &usize| Arc::clone(&self.backends[*at]);
         Ok(match entry {
-            Entry::Baseline(at) => Box::new(Native::new(case, &benchmark.baselines[*at])),
-            Entry::Backend(at, Mode::Host) => {
-                Box::new(Host::new(Arc::clone(&self.backends[*at]), programs, case))
-            }
-            Entry::Backend(at, Mode::Resident | Mode::Baseline) => Box::new(
-                Resident::new(Arc::clone(&self.backends[*at]), programs, case)
-                    .map_err(|error| Outcome::Failed(error.into()))?,
-            ),
+            Entry::Baseline(baseline) => Box::new(Native::new(case, baseline)),
+            Entry::Host(at) => Box::new(Host::new(backend(at), programs, case)),
+            Entry::Resident(at) => Box::new(Resident::new(backend(at), programs, case).map_err(failed)?),
         })
     }
 
     /// Runs a contender at the tiny size and compares its results with the reference's.
-    fn checked(
-        &self,
-        benchmark: &Benchmark,
-        programs: &[Program],
-        entry: &Entry,
-        tiny: &Checked,
-    ) -> Result<(), Outcome> {
-        let mut contender = self.contender(benchmark, programs, entry, &tiny.case)?;
+    fn checked(&self, programs: &[Program], entry: &Entry, tiny: &Checked) -> Result<(), Outcome> {
+        let mut contender = self.contender(programs, entry, &tiny.case)?;
         let run = contender.reset().and_then(|()| contender.run()).and_then(|_| contender.written());
-        let written = run.map_err(|error| Outcome::Failed(error.into()))?;
-        match tiny.difference(&written) {
-            None => Ok(()),
-            Some(difference) => Err(Outcome::Wrong(format!(
-                "at size {}, against the reference: {difference}",
-                benchmark.tiny
-            ))),
-        }
+        tiny.compare("at the tiny size, against the reference", &run.map_err(failed)?)
     }
 
+    /// Makes a contender ready for the clock, if its results are right.
     fn warm<'c>(
         &self,
-        benchmark: &Benchmark,
         programs: &'c [Program],
         entry: &Entry,
         full: &'c Checked,
     ) -> Result<Runner<'c>, Outcome> {
-        let contender = self.contender(benchmark, programs, entry, &full.case)?;
-        let warm = Runner::warm_up(contender);
-        let (runner, written) = warm.map_err(|error| Outcome::Failed(error.into()))?;
-        match full.difference(&written) {
-            None => Ok(runner),
-            Some(difference) => Err(Outcome::Wrong(format!("against plain Rust: {difference}"))),
-        }
+        let contender = self.contender(programs, entry, &full.case)?;
+        let (runner, written) = Runner::warm_up(contender).map_err(failed)?;
+        full.compare("against plain Rust", &written)?;
+        Ok(runner)
     }
+}
+
+fn failed(error: BackendError) -> Outcome {
+    Outcome::Failed(error.into())
 }
 
 /// A case with the results that count.
@@ -363,20 +331,31 @@ struct Checked {
 }
 
 impl Checked {
-    /// Where results differ from those that count.
-    fn difference(&self, written: &[Vec<u32>]) -> Option<String> {
+    /// Says where results differ from those that count.
+    fn compare(&self, when: &str, written: &[Vec<u32>]) -> Result<(), Outcome> {
+        let wrong = |what: String| Err(Outcome::Wrong(format!("{when}: {what}")));
         let pairs = self.case.results(&self.written).into_iter().zip(self.case.results(written));
         for (expected, actual) in pairs {
             if expected.len() != actual.len() {
-                return Some(format!("{} words instead of {}", actual.len(), expected.len()));
+                return wrong(format!("{} words instead of {}", actual.len(), expected.len()));
             }
             if let Some(at) = (0..expected.len()).find(|at| expected[*at] != actual[*at]) {
                 let (actual, expected) = (actual[at], expected[at]);
-                return Some(format!("word {at} is 0x{actual:08x} instead of 0x{expected:08x}"));
+                return wrong(format!("word {at} is 0x{actual:08x} instead of 0x{expected:08x}"));
             }
         }
-        None
+        Ok(())
     }
+}
+
+/// The results that count where the reference would take too long.
+fn by_plain_rust(benchmark: &Benchmark, size: u32) -> Result<Checked, Error> {
+    let case = (benchmark.make)(size);
+    let mut plain = Native::new(&case, &benchmark.baselines[0]);
+    plain.run()?;
+    let written = plain.written()?;
+    drop(plain);
+    Ok(Checked { case, written })
 }
 
 /// What a backend takes for its first run of programs; nothing where it fails, which is told later.
@@ -387,13 +366,10 @@ fn cold(backend: &Arc<dyn VyreBackend>, programs: &[Program], case: &Case) -> Op
 
 /// The times of a contender whose results are still right.
 fn outcome(runner: &mut Runner<'_>, full: &Checked) -> Outcome {
-    let written = match runner.again() {
-        Ok(written) => written,
-        Err(error) => return Outcome::Failed(error.into()),
-    };
-    match full.difference(&written) {
-        None => Outcome::Measured(Figures { times: runner.times(), ratio: None, limit: None }),
-        Some(difference) => Outcome::Wrong(format!("after the rounds, against plain Rust: {difference}")),
+    let again = runner.again().map_err(failed);
+    match again.and_then(|written| full.compare("after the rounds, against plain Rust", &written)) {
+        Ok(()) => Outcome::Measured(Figures { times: runner.times(), ratio: None, limit: None }),
+        Err(outcome) => outcome,
     }
 }
 

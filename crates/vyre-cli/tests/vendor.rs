@@ -148,7 +148,7 @@ fn doctor() -> Result<(), libtest_mimic::Failed> {
 fn bench() -> Result<(), libtest_mimic::Failed> {
     let says = [
         "WRONG",
-        "wrong saxpy 4099 on wrong host: at size 4099, against the reference: word 4098 is 0x00000000 instead of",
+        "wrong saxpy 4099 on wrong host: at the tiny size, against the reference: word 4098 is 0x00000000 instead of",
         "note: backend `missing` is not available: no such device",
     ];
     expect(&["bench", "saxpy", "--quick"], 1, &says)?;
