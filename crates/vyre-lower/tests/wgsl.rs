@@ -109,3 +109,36 @@ fn generated_programs_have_shaders() {
         cases.enumerate().map(|(seed, case)| (format!("seed {seed}"), case.valid().expect("generated"))),
     );
 }
+
+fn parsed(source: &str) -> ValidProgram {
+    validate(&text::parse(source).expect("it parses").program).expect("it is valid")
+}
+
+#[test]
+fn blocks_nest_as_deep_as_wgsl_allows() {
+    let program = |depth: usize| {
+        let head = "program @p workgroup(4, 1, 1) subgroup(4) {\n  buffer @y : read_write u32[] binding 0 output\n\n";
+        let [open, close] = ["if true {\n", "}\n"].map(|line| line.repeat(depth));
+        let inner = "%r = subgroup_inclusive_add.u32 7\nstore.u32 @y[0], %r\n";
+        parsed(&format!("{head}{open}{inner}{close}}}\n"))
+    };
+    // Tint counts a block and what opens it, so it takes half of what WGSL asks for.
+    check_all("nested", [("58 deep".to_owned(), program(58))].into_iter());
+    for options in &OPTIONS {
+        checked("120 deep", &program(120), options);
+    }
+    let refused = lower(&program(121), &OPTIONS[0]).expect_err("too deep");
+    assert_eq!(refused, LowerError::Nesting { depth: 121 });
+    assert!(refused.to_string().contains("Fix:"));
+}
+
+#[test]
+fn long_tables_are_split() {
+    let elements: Vec<String> = (0..2500u32).map(|x| x.wrapping_mul(x).to_string()).collect();
+    let source = format!(
+        "program @p workgroup(4, 1, 1) {{\n  buffer @k_at1 : read_write u32[] binding 0 output\n  \
+         const @k : u32[2500] = [{}]\n\n  %i = global_id x\n  %v = load.u32 @k[%i]\n  store.u32 @k_at1[%i], %v\n}}\n",
+        elements.join(", ")
+    );
+    check_all("tables", [("a long table".to_owned(), parsed(&source))].into_iter());
+}

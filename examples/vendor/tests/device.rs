@@ -214,6 +214,22 @@ fn files_give_their_bytes() {
     tell("files_give_their_bytes", &tally, start);
 }
 
+#[test]
+fn a_long_table_gives_its_elements() {
+    let Some(backend) = backend("a_long_table_gives_its_elements") else { return };
+    // More than one constant array of WGSL holds, and a last element that shares its word with nothing.
+    let elements: Vec<String> =
+        (0..5003u32).map(|x| (x.wrapping_mul(40_503) >> 4 & 0xffff).to_string()).collect();
+    let source = format!(
+        "program @p workgroup(64, 1, 1) {{\n  buffer @y : read_write u32[] binding 0 output\n  \
+         const @k : u16[5003] = [{}]\n\n  %i = global_id x\n  %v = load.u16 @k[%i]\n  store.u32 @y[%i], %v\n}}\n",
+        elements.join(", ")
+    );
+    let program = text::parse(&source).expect("it parses").program;
+    let case = Case { name: "a long table".into(), program, grid: None, contents: vec![Err(4 * 5056)] };
+    compare(&backend, &case, &mut Tally::default());
+}
+
 fn generated(test: &str, first_seed: u64, count: u64, config: &Config) {
     let Some(backend) = backend(test) else { return };
     let (mut tally, start) = (Tally::default(), Instant::now());

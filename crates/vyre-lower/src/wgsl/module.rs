@@ -12,7 +12,8 @@ use crate::convention::{self, ENTRY_BYTES, HEADER_BYTES, lookup_buffer};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use vyre_foundation::ir::{
-    AtomicOp, BufferId, BufferKind, DataType, Digest, FunctionId, Node, ProgramParts, value_types, walk,
+    AtomicOp, Buffer, BufferId, BufferKind, DataType, Digest, FunctionId, Node, ProgramParts, value_types,
+    walk,
 };
 use vyre_foundation::launch::bound_buffers;
 
@@ -127,46 +128,7 @@ impl<'p> Module<'p> {
         let mut names = Names::reserved();
         let (helpers, accesses) = (helpers(), accesses());
         helpers.iter().for_each(|helper| names.reserve(helper.name));
-        // A space's name stands in the functions that access it, where it must not be one of theirs.
-        let mut inside = Names::default();
-        accesses.iter().flat_map(|access| words(access.text)).for_each(|word| inside.reserve(word));
-        let endings: Vec<String> = accesses.iter().map(|access| access.name.to_owned()).collect();
-        let endings = [endings, ["get", "put", "at", "len"].map(str::to_owned).to_vec()].concat();
-        let mut spaces = Vec::new();
-        for name in ["input", "output", "lookup"] {
-            endings.iter().for_each(|ending| names.reserve(&format!("{name}_{ending}")));
-            spaces.push(Space { name: name.into(), kind: SpaceKind::Binding, atomic: false });
-        }
-        let mut places = vec![Place::default(); parts.buffers.len()];
-        let aside = options.lookup_binding.and_then(|_| lookup_buffer(parts));
-        for (at, buffer) in parts.buffers.iter().enumerate() {
-            let word_count = (buffer.len.unwrap_or(0) as usize * buffer.ty.bytes()).div_ceil(4);
-            let chunks = (1..word_count.div_ceil(TABLE_CHUNK_WORDS)).map(|chunk| format!("at{chunk}"));
-            let outer = buffer.binding().is_none().then_some(&inside);
-            let name = names.claim(outer, &buffer.name, &[endings.clone(), chunks.collect()].concat());
-            let len = match buffer.len {
-                Some(len) => format!("{len}u"),
-                None => format!("{name}_len"),
-            };
-            let space = match &buffer.kind {
-                BufferKind::Read { .. } if aside == Some(BufferId(at as u32)) => LOOKUP,
-                BufferKind::Uniform { .. } | BufferKind::Read { .. } => INPUT,
-                BufferKind::ReadWrite { .. } => OUTPUT,
-                BufferKind::Workgroup => {
-                    let kind = SpaceKind::Workgroup { words: word_count as u32 };
-                    spaces.push(Space { name: name.clone(), kind, atomic: false });
-                    spaces.len() - 1
-                }
-                BufferKind::Table { data } => {
-                    let kind = SpaceKind::Table { words: table_words(buffer.ty, data) };
-                    spaces.push(Space { name: name.clone(), kind, atomic: false });
-                    spaces.len() - 1
-                }
-            };
-            let is_alone = space == LOOKUP || buffer.binding().is_none();
-            let at_name = if is_alone { "0u".into() } else { format!("{name}_at") };
-            places[at] = Place { space, at: at_name, len };
-        }
+        let (spaces, places) = lay_out(parts, options, &accesses, &mut names);
         let mut module = Module {
             parts,
             functions: parts.functions.iter().map(|f| names.claim(None, &f.name, &[])).collect(),
@@ -249,6 +211,9 @@ impl<'p> Module<'p> {
         text.close(") {");
         text.indent();
         text.line("let grid = vec3u(input[0], input[1], input[2]);");
+        // A layout that a host derives from the shader has the bindings that the shader uses.
+        let lookup = options.lookup_binding.map_or("", |_| " + arrayLength(&lookup)");
+        text.line(format!("_ = params.x + arrayLength(&output){lookup};"));
         self.placing(text);
         let lanes = parts.workgroup_lanes();
         if options.form == Form::OneWorkgroup {
@@ -441,6 +406,61 @@ impl<'p> Module<'p> {
         text.push('\n');
         text
     }
+}
+
+/// The spaces, and where in them each buffer lies. Names that begin with a space's or a buffer's are kept for its own.
+fn lay_out(
+    parts: &ProgramParts,
+    options: &Options,
+    accesses: &[Helper],
+    names: &mut Names,
+) -> (Vec<Space>, Vec<Place>) {
+    // A space's name stands in the functions that access it, where it must not be one of theirs.
+    let mut inside = Names::default();
+    accesses.iter().flat_map(|access| words(access.text)).for_each(|word| inside.reserve(word));
+    let own = accesses.iter().map(|access| access.name).chain(["get", "put", "at", "len"]);
+    let endings: Vec<String> = own.map(str::to_owned).collect();
+    let mut spaces: Vec<Space> = ["input", "output", "lookup"]
+        .map(|name| Space { name: name.into(), kind: SpaceKind::Binding, atomic: false })
+        .into();
+    for space in &spaces {
+        endings.iter().for_each(|ending| names.reserve(&format!("{}_{ending}", space.name)));
+    }
+    let aside = options.lookup_binding.and_then(|_| lookup_buffer(parts));
+    let place = |(at, buffer): (usize, &Buffer)| {
+        let kind = match &buffer.kind {
+            BufferKind::Table { data } => SpaceKind::Table { words: table_words(buffer.ty, data) },
+            BufferKind::Workgroup => {
+                let bytes = buffer.len.unwrap_or(0) as usize * buffer.ty.bytes();
+                SpaceKind::Workgroup { words: bytes.div_ceil(4) as u32 }
+            }
+            BufferKind::Uniform { .. } | BufferKind::Read { .. } | BufferKind::ReadWrite { .. } => {
+                SpaceKind::Binding
+            }
+        };
+        let name = match &kind {
+            SpaceKind::Binding => names.claim(None, &buffer.name, &endings),
+            SpaceKind::Workgroup { .. } => names.claim(Some(&inside), &buffer.name, &endings),
+            SpaceKind::Table { words } => {
+                let chunks = (1..words.len().div_ceil(TABLE_CHUNK_WORDS)).map(|chunk| format!("at{chunk}"));
+                let endings: Vec<String> = endings.iter().cloned().chain(chunks).collect();
+                names.claim(Some(&inside), &buffer.name, &endings)
+            }
+        };
+        let len = buffer.len.map_or_else(|| format!("{name}_len"), |len| format!("{len}u"));
+        let (space, at) = match kind {
+            SpaceKind::Binding if aside == Some(BufferId(at as u32)) => (LOOKUP, "0u".into()),
+            SpaceKind::Binding if buffer.is_writable() => (OUTPUT, format!("{name}_at")),
+            SpaceKind::Binding => (INPUT, format!("{name}_at")),
+            SpaceKind::Workgroup { .. } | SpaceKind::Table { .. } => {
+                spaces.push(Space { name, kind, atomic: false });
+                (spaces.len() - 1, "0u".into())
+            }
+        };
+        Place { space, at, len }
+    };
+    let places = parts.buffers.iter().enumerate().map(place).collect();
+    (spaces, places)
 }
 
 /// The WGSL type of a value.
