@@ -1,4 +1,6 @@
-#![allow(clippy::print_stdout, missing_docs)]
+//! Prints the vector code of a program: `cargo run -p vyre-driver-cpu --example vector_code -- FILE`.
+#![allow(clippy::print_stdout)]
+
 use vyre_driver_cpu::vector::lower::{Shape, lower};
 fn main() {
     let source = std::fs::read_to_string(std::env::args().nth(1).unwrap()).unwrap();
