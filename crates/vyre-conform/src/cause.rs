@@ -368,8 +368,12 @@ fn hypotheses(program: &ValidProgram) -> Vec<Mutation> {
     let rows = rows_of(program.parts());
     let mut all: Vec<Mutation> = Vec::new();
     for rewrite in rewrites() {
-        let places = (rewrite.places)().into_iter().filter(|place| rewrite.concerns(program.parts(), *place));
-        all.extend(places.map(|place| Mutation::Program(rewrite, place)));
+        let mut places = (rewrite.places)();
+        places.retain(|place| rewrite.concerns(program.parts(), *place));
+        if places.len() > 1 {
+            all.push(Mutation::Everywhere(rewrite));
+        }
+        all.extend(places.into_iter().map(|place| Mutation::Program(rewrite, place)));
     }
     for rule in rules() {
         all.extend(rows.iter().filter(|row| rule.speaks_of(row)).map(|row| Mutation::Row(rule, *row)));

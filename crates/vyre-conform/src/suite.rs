@@ -261,8 +261,30 @@ impl<'a> ConformanceSuite<'a> {
         }
     }
 
+    /// Runs groups that were prepared before, in their order: what tests of many targets share.
+    #[cfg(test)]
+    pub(crate) fn run_prepared(
+        &self,
+        target: &dyn Target,
+        nonce: &[u8; 32],
+        groups: &[(Group, Vec<Prepared>)],
+    ) -> Vec<ParityFailure> {
+        let plan = Plan::new(target.name(), target.profile(), target.driver().is_some(), self.size, nonce);
+        let (total, plan) = (groups.len(), &plan);
+        let mut run =
+            Run { suite: self, target, plan, nonce, total, groups: Vec::new(), failures: Vec::new() };
+        run.floor();
+        for (group, prepared) in groups {
+            if run.over() {
+                break;
+            }
+            run.group(group, prepared);
+        }
+        run.failures
+    }
+
     /// The groups to run, shuffled, and those already recorded.
-    fn choose(&self, all: Vec<Group>, plan: &Plan<'_>) -> (Vec<Group>, Vec<GroupReport>) {
+    pub(crate) fn choose(&self, all: Vec<Group>, plan: &Plan<'_>) -> (Vec<Group>, Vec<GroupReport>) {
         let wanted = |name: &str, level: Level, track: Track| {
             let shard = self.shard.is_none_or(|(index, count)| shard_of(name, count) == index);
             let named = self.filter.as_ref().is_none_or(|filter| {

@@ -99,7 +99,7 @@ impl Index {
     fn concerned(&self, mutation: &Mutation) -> Vec<usize> {
         match mutation {
             Mutation::Row(_, row) => self.by_row.get(row).cloned().unwrap_or_default(),
-            Mutation::Rows(_) => (0..self.batches.len()).collect(),
+            Mutation::Rows(_) | Mutation::Everywhere(_) => (0..self.batches.len()).collect(),
             Mutation::Program(rewrite, place) => (0..self.batches.len())
                 .filter(|at| rewrite.concerns(self.batches[*at].1.parts(), *place))
                 .collect(),

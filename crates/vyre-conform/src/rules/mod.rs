@@ -13,6 +13,8 @@ mod rewrite;
 
 pub(crate) use rewrite::{Place, Rewrite, rewrites};
 
+use rewrite::Change;
+
 use crate::batch::{Content, Step};
 use crate::failure::Cause;
 use crate::judge::{self, Answer};
@@ -106,15 +108,17 @@ pub(crate) enum Mutation {
     Row(&'static Rule, Row),
     /// A rule on every row of the program that it speaks of.
     Rows(&'static Rule),
-    /// A change of the program.
+    /// A change of the program at one place.
     Program(&'static Rewrite, Place),
+    /// A change of the program at all of its places.
+    Everywhere(&'static Rewrite),
 }
 
 impl Mutation {
     pub(crate) fn cause(&self) -> Cause {
         match self {
             Mutation::Row(rule, _) | Mutation::Rows(rule) => rule.cause,
-            Mutation::Program(rewrite, _) => rewrite.cause,
+            Mutation::Program(rewrite, _) | Mutation::Everywhere(rewrite) => rewrite.cause,
         }
     }
 
@@ -124,6 +128,7 @@ impl Mutation {
             Mutation::Row(rule, row) => format!("{row} {}", rule.name),
             Mutation::Rows(rule) => format!("all {}", rule.name),
             Mutation::Program(rewrite, place) => format!("{place} {}", rewrite.name),
+            Mutation::Everywhere(rewrite) => format!("all {}", rewrite.name),
         }
     }
 
@@ -139,18 +144,21 @@ impl Mutation {
                 let changes: Vec<_> = rows.into_iter().map(|row| (*rule, row)).collect();
                 (!changes.is_empty()).then(|| run(program, step, changes, Schedule::Forward))
             }
-            Mutation::Program(rewrite, place) => {
-                let change = rewrite.apply(program.program(), *place)?;
-                let valid = judge::valid(&change.program).ok()?;
-                let grid = change.grid.map_or(step.grid, |grid| grid(step.grid));
-                let mut step = Step { grid, ..step.clone() };
-                step.contents.extend(change.scratch.iter().map(|len| Content::Zeros(*len)));
-                let bitcasts = rows_of(valid.parts()).into_iter().filter(|row| row.op == ComputeOp::Bitcast);
-                let changes = change.bitcast.map(|rule| bitcasts.map(|row| (rule, row)).collect());
-                Some(run(&valid, &step, changes.unwrap_or_default(), change.schedule))
-            }
+            Mutation::Program(rewrite, place) => run_change(rewrite.apply(program.program(), *place)?, step),
+            Mutation::Everywhere(rewrite) => run_change(rewrite.apply_everywhere(program.program())?, step),
         }
     }
+}
+
+/// Runs a changed program; `None` if it is not valid.
+fn run_change(change: Change, step: &Step) -> Option<Result<Answer, RunError>> {
+    let valid = judge::valid(&change.program).ok()?;
+    let grid = change.grid.map_or(step.grid, |grid| grid(step.grid));
+    let mut step = Step { grid, ..step.clone() };
+    step.contents.extend(change.scratch.iter().map(|len| Content::Zeros(*len)));
+    let bitcasts = rows_of(valid.parts()).into_iter().filter(|row| row.op == ComputeOp::Bitcast);
+    let changes = change.bitcast.map(|rule| bitcasts.map(|row| (rule, row)).collect());
+    Some(run(&valid, &step, changes.unwrap_or_default(), change.schedule))
 }
 
 /// The rows that a program's lines have.

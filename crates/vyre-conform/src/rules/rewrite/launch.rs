@@ -162,6 +162,12 @@ pub(super) const REWRITES: &[Rewrite] = &[
     Rewrite::lines("step-doubled", Cause::BoundaryComparison, loops, |lines, node| {
         reloop(lines, node, |_, bounds| Bounds { step: bounds.step.saturating_mul(2), ..bounds })
     }),
+    Rewrite::lines("at-most-65535-trips", Cause::BoundaryComparison, loops, |lines, node| {
+        reloop(lines, node, |lines, Bounds { lo, hi, step }| {
+            let most = lines.compute(Op::AddSat, DataType::U32, [lo, n(step.saturating_mul(65_535))]);
+            Bounds { lo, hi: lines.index(Op::Min, hi, most), step }
+        })
+    }),
     Rewrite::lines("bound-read-again", Cause::BoundaryComparison, loops, bound_read_again),
     Rewrite::lines(
         "continues",

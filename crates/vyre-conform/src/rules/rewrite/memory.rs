@@ -36,6 +36,22 @@ pub(super) const REWRITES: &[Rewrite] = &[
         Some(())
     }),
     Rewrite::lines(
+        "index-in-16-bits",
+        Cause::OutOfBounds,
+        || vec![Place::Op(LOAD), Place::Op(STORE)],
+        |lines, node| {
+            let mut node = node.clone();
+            match &mut node {
+                Node::Load { index, .. } | Node::Store { index, .. } => {
+                    *index = lines.index(Op::And, *index, n(0xffff))
+                }
+                _ => return None,
+            }
+            lines.push(node);
+            Some(())
+        },
+    ),
+    Rewrite::lines(
         "other-signedness",
         Cause::Signedness,
         || typed(LOAD, &SMALL[..4]),

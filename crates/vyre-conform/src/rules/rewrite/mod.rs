@@ -169,9 +169,22 @@ impl Rewrite {
         let (grid, schedule, bitcast) = (self.grid, self.schedule, self.bitcast);
         Some(Change { program: Program::new(parts).ok()?, grid, scratch, schedule, bitcast })
     }
+
+    /// The program changed at every place where that leaves it valid; `None` if nothing changes.
+    pub(crate) fn apply_everywhere(&self, program: &Program) -> Option<Change> {
+        let mut all: Option<Change> = None;
+        for place in (self.places)() {
+            let before = all.as_ref().map_or(program, |change| &change.program);
+            let change = self.apply(before, place);
+            if let Some(change) = change.filter(|change| crate::judge::valid(&change.program).is_ok()) {
+                all = Some(change);
+            }
+        }
+        all
+    }
 }
 
-/// Every rewrite.
+/// Every rewrite, the likelier explanation first.
 pub(crate) fn rewrites() -> impl Iterator<Item = &'static Rewrite> {
     launch::REWRITES.iter().chain(sync::REWRITES).chain(memory::REWRITES)
 }
