@@ -44,26 +44,24 @@ pub(crate) fn find(
     let Ok(actual) = &miss.actual else { return Cause::Unknown.into() };
     let case = Case { batch, step: batch.steps[miss.step].clone(), expected: &miss.expected, actual };
     let lab = Lab { target, case };
-    if let Some(cause) = lab.state(miss.step) {
-        return cause.into();
-    }
-    if let Some(found) = lab.probe() {
+    let of_dispatches = lab.lookup().or_else(|| lab.state(miss.step)).map(Found::from);
+    if let Some(found) = of_dispatches.or_else(|| lab.probe()) {
         return found;
     }
-    if let Some(cause) = signature(&lab.case).or_else(|| lab.cached()).or_else(|| lab.twins()) {
+    let of_bytes = signature(&lab.case).or_else(|| lab.twins()).or_else(|| lab.cached());
+    if let Some(cause) = of_bytes {
         return cause.into();
     }
     let reduced = reduced.and_then(|(batch, miss)| {
         let actual = miss.actual.as_ref().ok()?;
         Some(Case { batch, step: batch.steps[miss.step].clone(), expected: &miss.expected, actual })
     });
-    if let Some(found) = rule(&lab.case, reduced.as_ref()) {
-        return found;
-    }
-    match (&miss.expected, actual) {
+    let Ruled { sure, likely } = rule(&lab.case, reduced.as_ref());
+    let found = sure.or_else(|| vague(&lab.case).map(Found::from)).or(likely);
+    found.unwrap_or_else(|| match (&miss.expected, actual) {
         (Answer::Trap(_), _) | (_, Answer::Trap(_)) => Cause::Trap.into(),
-        (Answer::Outputs(_), Answer::Outputs(_)) => vague(&lab.case).unwrap_or(Cause::Unknown).into(),
-    }
+        (Answer::Outputs(_), Answer::Outputs(_)) => Cause::Unknown.into(),
+    })
 }
 
 /// What can be said without running the target again.
@@ -119,16 +117,30 @@ impl<'a> Case<'a> {
     fn starting_with(&self, outputs: &[Vec<u8>]) -> Step {
         let mut step = self.step.clone();
         let mut outputs = outputs.iter();
-        for (at, id) in bound_buffers(self.parts()).into_iter().enumerate() {
+        for (id, content) in bound_buffers(self.parts()).into_iter().zip(&mut step.contents) {
             if let Some(bytes) = self.parts().buffer(id).is_output().then(|| outputs.next()).flatten() {
-                step.contents[at] = Content::Bytes(bytes.clone());
+                *content = Content::Bytes(bytes.clone());
             }
         }
         step
     }
 
+    /// The same launch with one read-only input changed, where that changes the result.
+    fn other_input(&self) -> Option<(Step, Answer)> {
+        let bound = bound_buffers(self.parts());
+        (0..bound.len()).rev().filter(|at| !self.parts().buffer(bound[*at]).is_writable()).find_map(|at| {
+            let mut step = self.step.clone();
+            match &mut step.contents[at] {
+                Content::Bytes(bytes) => bytes.iter_mut().for_each(|byte| *byte ^= 0x15),
+                Content::Zeros(_) => return None,
+            }
+            let expected = self.reference(&step).filter(|answer| answer != self.expected)?;
+            Some((step, expected))
+        })
+    }
+
     fn reference(&self, step: &Step) -> Option<Answer> {
-        judge::expected(&judge::valid(&self.batch.program).ok()?, step).ok()
+        judge::checked(&self.batch.program, step)
     }
 }
 
@@ -148,6 +160,20 @@ impl Lab<'_> {
         self.target.run(&Job { program, grid: *grid, contents, init: *init, lookup }).ok()
     }
 
+    /// Whether the answer is wrong only with lookup data.
+    fn lookup(&self) -> Option<Cause> {
+        let Case { batch, step, expected, .. } = &self.case;
+        if !batch.lookup {
+            return None;
+        }
+        // Another dispatch's data first, in case that is what the target used.
+        if let Some((other, _)) = self.case.other_input() {
+            self.run(&other);
+        }
+        let (with, without) = (self.run(step), self.run_program(&batch.program, step, false));
+        (with.as_ref() != Some(*expected) && without.as_ref() == Some(*expected)).then_some(Cause::Lookup)
+    }
+
     /// Whether the answer depends on more than the dispatch: what came before, or chance.
     fn state(&self, step_at: usize) -> Option<Cause> {
         let Case { batch, step, expected, actual } = &self.case;
@@ -155,16 +181,14 @@ impl Lab<'_> {
         if again == **actual {
             return None;
         }
-        if again != **expected {
-            // Whether it ran on what the last dispatch had left.
-            let Answer::Outputs(left) = actual else { return Some(Cause::Nondeterminism) };
-            let on_top = self.case.reference(&self.case.starting_with(left));
-            return Some(if on_top == Some(again) { Cause::StateLeak } else { Cause::Nondeterminism });
+        if self.memory_is_kept() {
+            return Some(Cause::StateLeak);
         }
-        if let Some((other, _)) = self.other_input()
-            && self.run(&other).as_ref() == Some(*expected)
-        {
-            return Some(Cause::StaleOutput);
+        if again != **expected {
+            return Some(Cause::Nondeterminism);
+        }
+        if let Some(cause) = self.keeps() {
+            return Some(cause);
         }
         let mut last = None;
         for step in &batch.steps[..=step_at] {
@@ -173,56 +197,90 @@ impl Lab<'_> {
         Some(if last.as_ref() == Some(*actual) { Cause::StateLeak } else { Cause::Nondeterminism })
     }
 
-    /// The same launch with one input changed, where that changes the result.
-    fn other_input(&self) -> Option<(Step, Answer)> {
-        let inputs = (0..self.case.step.contents.len()).rev();
-        inputs
-            .filter_map(|at| {
-                let mut step = self.case.step.clone();
-                match &mut step.contents[at] {
-                    Content::Bytes(bytes) if !bytes.is_empty() => {
-                        bytes.iter_mut().for_each(|byte| *byte ^= 0x15)
-                    }
-                    Content::Bytes(_) | Content::Zeros(_) => return None,
-                }
-                let expected = self.case.reference(&step).filter(|answer| answer != self.case.expected)?;
-                Some((step, expected))
-            })
-            .next()
+    /// Whether the answer is right, several times, once all memory comes with contents.
+    fn memory_is_kept(&self) -> bool {
+        let mut step = self.case.step.clone();
+        let mut any = false;
+        for content in &mut step.contents {
+            any |= matches!(content, Content::Zeros(_));
+            *content = Content::Bytes(content.to_bytes());
+        }
+        let right = || self.run(&step).as_ref() == Some(self.case.expected);
+        let wrong = || self.run(&self.case.step).as_ref() != Some(self.case.expected);
+        any && right() && wrong() && right() && right()
+    }
+
+    /// Whether results are kept from one dispatch to the next: that of the last, or the first of a kind.
+    fn keeps(&self) -> Option<Cause> {
+        let batch = probe_batch();
+        let expected = judge::checked(&batch.program, &batch.steps[0])?;
+        let mut step = batch.steps[0].clone();
+        let program = &batch.program;
+        let first = self.run_program(program, &step, false)?;
+        let case = Case { batch: &batch, step: step.clone(), expected: &expected, actual: &first };
+        let (other, other_expected) = case.other_input()?;
+        let second = self.run_program(program, &other, false)?;
+        if second == other_expected || is_constant(&second) {
+            return None;
+        }
+        step.contents[0] = Content::Bytes(vec![7; step.contents[0].len()]);
+        let third = self.run_program(program, &step, false)?;
+        match (second == expected || second == first, third == second) {
+            (true, true) => Some(Cause::CachedResult),
+            (true, false) => Some(Cause::StaleOutput),
+            (false, _) => None,
+        }
     }
 
     /// Whether the answer stays when the input changes.
     fn cached(&self) -> Option<Cause> {
-        let (other, expected) = self.other_input()?;
-        let answer = self.run(&other)?;
-        (answer == *self.case.actual && answer != expected).then_some(Cause::CachedResult)
+        if let Some((other, expected)) = self.case.other_input() {
+            let answer = self.run(&other)?;
+            return (answer == *self.case.actual && answer != expected).then_some(Cause::CachedResult);
+        }
+        self.keeps()
     }
 
-    /// Whether the same work under other names, or without lookup data, gives the right bytes.
+    /// Whether the same work under other names gives the right bytes.
     fn twins(&self) -> Option<Cause> {
         let Case { batch, step, expected, .. } = &self.case;
-        if batch.lookup && self.run_program(&batch.program, step, false).as_ref() == Some(*expected) {
-            return Some(Cause::Lookup);
-        }
         let mut parts = batch.program.parts().clone();
         parts.name = format!("{}_twin", parts.name).into();
         parts.buffers.iter_mut().for_each(|buffer| buffer.name = format!("{}_twin", buffer.name).into());
         let twin = Program::new(parts).ok()?;
-        let answer = self.run_program(&twin, step, batch.lookup);
-        (answer.as_ref() == Some(*expected)).then_some(Cause::SpecialCased)
+        let run = |step| self.run_program(&twin, step, batch.lookup);
+        if run(step).as_ref() != Some(*expected) {
+            return None;
+        }
+        // A result that is kept by name or program shows when the twin's input changes.
+        let kept = match self.case.other_input() {
+            Some((other, other_expected)) => run(&other).as_ref() != Some(&other_expected),
+            None => self.keeps().is_some(),
+        };
+        Some(if kept { Cause::CachedResult } else { Cause::SpecialCased })
     }
 
     /// What a kernel that only tells where its lanes are says about every launch.
     fn probe(&self) -> Option<Found> {
         let batch = probe_batch();
         let step = batch.steps[0].clone();
-        let expected = judge::expected(&judge::valid(&batch.program).ok()?, &step).ok()?;
+        let expected = judge::checked(&batch.program, &step)?;
         let actual = self.run_program(&batch.program, &step, false)?;
         if actual == expected {
             return None;
         }
         let case = Case { batch: &batch, step, expected: &expected, actual: &actual };
-        signature(&case).map(Found::from).or_else(|| rule(&case, None))
+        signature(&case).map(Found::from).or_else(|| rule(&case, None).sure)
+    }
+}
+
+fn is_constant(answer: &Answer) -> bool {
+    match answer {
+        Answer::Outputs(outputs) => {
+            let bytes = outputs.concat();
+            bytes.iter().all(|byte| *byte == bytes[0])
+        }
+        Answer::Trap(_) => false,
     }
 }
 
@@ -253,16 +311,29 @@ fn signature(case: &Case<'_>) -> Option<Cause> {
         return None;
     }
     let before = case.before();
-    if wrong.iter().all(|byte| *byte == wrong[0]) || before.concat() == wrong {
+    if is_constant(case.actual) || before.concat() == wrong {
         return Some(Cause::NotRun);
     }
     if echoes(case, &wrong) {
         return Some(Cause::Echo);
     }
-    if is_reordered(case, expected, actual) {
+    let words = right.chunks(4).zip(wrong.chunks(4)).filter(|(a, b)| a != b).count();
+    if words > 3 && is_reordered(case, expected, actual) {
         return Some(Cause::Layout);
     }
-    unwritten(case, &right, &wrong)
+    let starting_with = |outputs: &[Vec<u8>]| case.reference(&case.starting_with(outputs));
+    if starting_with(expected).as_ref() == Some(case.actual) {
+        return Some(Cause::ExtraLanes);
+    }
+    let zeros: Vec<Vec<u8>> = before.iter().map(|bytes| vec![0; bytes.len()]).collect();
+    if starting_with(&zeros).as_ref() == Some(case.actual) {
+        return Some(Cause::UnwrittenOutput);
+    }
+    let whole = right.len() / 4 * 4;
+    if right[..whole] == wrong[..whole] {
+        return Some(Cause::WrongLength);
+    }
+    unwritten(case, expected, actual)
 }
 
 /// Whether the input, or one of its buffers, came back.
@@ -280,69 +351,83 @@ fn echoes(case: &Case<'_>, wrong: &[u8]) -> bool {
 
 /// Whether the right bytes came in another order: outputs exchanged or turned round, bytes of elements swapped.
 fn is_reordered(case: &Case<'_>, expected: &[Vec<u8>], actual: &[Vec<u8>]) -> bool {
-    let bound = bound_buffers(case.parts()).into_iter().filter(|id| case.parts().buffer(*id).is_output());
-    let sizes: Vec<usize> = bound.map(|id| case.parts().buffer(id).ty.bytes()).collect();
-    let turned = |bytes: &[u8], size: usize| {
-        bytes.chunks(size).flat_map(|chunk| chunk.iter().rev().copied()).collect::<Vec<u8>>()
-    };
-    let swapped = |size: Option<usize>| {
+    let outputs = bound_buffers(case.parts()).into_iter().map(|id| case.parts().buffer(id));
+    let sizes: Vec<usize> =
+        outputs.filter(|buffer| buffer.is_output()).map(|buffer| buffer.ty.bytes()).collect();
+    // All outputs at once, in units of a number of bytes or of their own elements.
+    let all = |unit: Option<usize>, same: fn(&[u8], &[u8], usize) -> bool| {
         let pairs = expected.iter().zip(actual).zip(&sizes);
-        pairs.into_iter().all(|((right, wrong), own)| turned(right, size.unwrap_or(*own)) == *wrong)
+        pairs.into_iter().all(|((right, wrong), size)| same(right, wrong, unit.unwrap_or(*size)))
     };
-    let reversed =
-        |right: &Vec<u8>, wrong: &Vec<u8>, size: usize| right.chunks(size).rev().eq(wrong.chunks(size));
-    let backwards =
-        |size: usize| expected.iter().zip(actual).all(|(right, wrong)| reversed(right, wrong, size));
-    let mut exchanged: Vec<&Vec<u8>> = expected.iter().collect();
-    exchanged.reverse();
+    let exchanged: Vec<u8> = expected.iter().rev().flatten().copied().collect();
+    let (right, wrong) = (expected.concat(), actual.concat());
     let shifted = |by: usize| {
-        let (right, wrong) = (expected.concat(), actual.concat());
-        right.len() > 2 * by && right[..right.len() - by] == wrong[by..]
-            || right[by.min(right.len())..] == wrong[..right.len() - by.min(right.len())]
+        let kept = right.len().saturating_sub(by);
+        kept > 3 * by && (right[..kept] == wrong[by..] || right[by..] == wrong[..kept])
     };
-    swapped(None)
-        || swapped(Some(4))
-        || [1, 4].into_iter().any(backwards)
-        || sizes.iter().all(|size| backwards(*size))
-        || expected.len() > 1 && exchanged.concat_bytes() == actual.concat()
+    [None, Some(4)].into_iter().any(|unit| all(unit, swapped) || all(unit, backwards))
+        || all(Some(1), backwards)
+        || expected.len() > 1 && exchanged == wrong
+        || right.iter().rev().eq(&wrong)
         || [1, 4, 8, 16].into_iter().any(shifted)
 }
 
-trait ConcatBytes {
-    fn concat_bytes(&self) -> Vec<u8>;
+/// Whether the bytes of each unit are turned round; a last part of a unit may be left as it is.
+fn swapped(right: &[u8], wrong: &[u8], unit: usize) -> bool {
+    let turned = right.chunks(unit).flat_map(|chunk| chunk.iter().rev());
+    let whole = right.len() / unit * unit;
+    turned.take(whole).eq(&wrong[..whole])
 }
 
-impl ConcatBytes for Vec<&Vec<u8>> {
-    fn concat_bytes(&self) -> Vec<u8> {
-        self.iter().flat_map(|bytes| bytes.iter().copied()).collect()
-    }
+fn backwards(right: &[u8], wrong: &[u8], unit: usize) -> bool {
+    right.chunks(unit).rev().eq(wrong.chunks(unit))
 }
 
-/// Whether only bytes that no lane writes are wrong.
-fn unwritten(case: &Case<'_>, right: &[u8], wrong: &[u8]) -> Option<Cause> {
+/// Whether only elements that no lane writes are wrong.
+fn unwritten(case: &Case<'_>, expected: &[Vec<u8>], actual: &[Vec<u8>]) -> Option<Cause> {
     let filled = |byte: u8| {
-        let outputs: Vec<Vec<u8>> = case.before().iter().map(|bytes| vec![byte; bytes.len()]).collect();
+        let outputs: Vec<Vec<u8>> = expected.iter().map(|bytes| vec![byte; bytes.len()]).collect();
         match case.reference(&case.starting_with(&outputs))? {
-            Answer::Outputs(outputs) => Some(outputs.concat()),
+            Answer::Outputs(outputs) => Some(outputs),
             Answer::Trap(_) => None,
         }
     };
     let (a, b) = (filled(0x5a)?, filled(0xa6)?);
-    let differing: Vec<usize> = (0..right.len()).filter(|at| right[*at] != wrong[*at]).collect();
-    if !differing.iter().all(|at| a[*at] == 0x5a && b[*at] == 0xa6) {
-        return None;
+    let outputs = bound_buffers(case.parts()).into_iter().map(|id| case.parts().buffer(id));
+    let mut wrong = Vec::new();
+    for (at, buffer) in outputs.filter(|buffer| buffer.is_output()).enumerate() {
+        let size = buffer.ty.bytes();
+        for start in (0..expected[at].len()).step_by(size) {
+            let element = start..start + size;
+            let kept =
+                |outputs: &[Vec<u8>], byte| outputs[at][element.clone()].iter().all(|other| *other == byte);
+            if expected[at][element.clone()] != actual[at][element.clone()] {
+                if !kept(&a, 0x5a) || !kept(&b, 0xa6) {
+                    return None;
+                }
+                wrong.extend_from_slice(&actual[at][element.clone()]);
+            }
+        }
     }
-    let one_byte = differing.iter().all(|at| wrong[*at] == wrong[differing[0]]);
-    Some(if one_byte { Cause::UnwrittenOutput } else { Cause::StaleOutput })
+    let poison = wrong.iter().all(|byte| *byte == wrong[0]);
+    Some(if poison { Cause::UnwrittenOutput } else { Cause::StateLeak })
 }
 
-/// The first rule that gives exactly what the target gave, on the smaller case and then on the whole one.
-fn rule(case: &Case<'_>, reduced: Option<&Case<'_>>) -> Option<Found> {
+/// What rules say.
+struct Ruled {
+    /// The first that gives exactly what the target gave.
+    sure: Option<Found>,
+    /// The first that gives exactly what the target gave for the smaller case, though not for the whole one.
+    likely: Option<Found>,
+}
+
+/// Tries rules on the smaller case and then on the whole one.
+fn rule(case: &Case<'_>, reduced: Option<&Case<'_>>) -> Ruled {
     let start = Instant::now();
+    let mut ruled = Ruled { sure: None, likely: None };
     let smaller = reduced.unwrap_or(case);
-    let valid = judge::valid(&smaller.batch.program).ok()?;
-    let whole = judge::valid(&case.batch.program).ok()?;
-    let mut likely: Option<Found> = None;
+    let valid = [smaller, case].map(|case| judge::valid(&case.batch.program));
+    let [Ok(valid), Ok(whole)] = valid else { return ruled };
     for mutation in hypotheses(&valid) {
         if start.elapsed() > RULES_TIME_MAX {
             break;
@@ -352,11 +437,12 @@ fn rule(case: &Case<'_>, reduced: Option<&Case<'_>>) -> Option<Found> {
         }
         let found = Found { cause: mutation.cause(), rule: Some(mutation.name()) };
         if reduced.is_none() || gives(&mutation, &whole, case) {
-            return Some(found);
+            ruled.sure = Some(found);
+            break;
         }
-        likely.get_or_insert(found);
+        ruled.likely.get_or_insert(found);
     }
-    likely
+    ruled
 }
 
 fn gives(mutation: &Mutation, program: &ValidProgram, case: &Case<'_>) -> bool {
@@ -382,13 +468,14 @@ fn hypotheses(program: &ValidProgram) -> Vec<Mutation> {
     all
 }
 
-/// What little the bytes of a small output show.
+/// What the bytes show where nothing explains them exactly.
 fn vague(case: &Case<'_>) -> Option<Cause> {
     let (expected, actual) = case.outputs()?;
-    let (right, wrong) = (expected.concat(), actual.concat());
-    if case.before().concat() == wrong {
+    let (right, wrong, before) = (expected.concat(), actual.concat(), case.before().concat());
+    if before == wrong {
         return Some(Cause::NotRun);
     }
-    let last = right.len() - right.len() % 4;
-    (right[..last] == wrong[..last]).then_some(Cause::WrongLength)
+    let first = right.iter().zip(&wrong).position(|(a, b)| a != b)?;
+    let rest = wrong[first..] == before[first..] || wrong[first..].iter().all(|byte| *byte == 0);
+    (first > 0 && rest && right.len() - first >= 16).then_some(Cause::MissingWorkgroups)
 }

@@ -2,10 +2,11 @@
 
 use crate::batch::{Batch, Step};
 use crate::target::{Fault, Job, Target};
-use vyre_foundation::ir::{Digest, Program};
+use std::cell::Cell;
+use vyre_foundation::ir::{Digest, Program, ProgramParts};
 use vyre_foundation::launch::{bound_buffers, indirect};
 use vyre_foundation::validate::{ValidProgram, validate};
-use vyre_reference::{Launch, Options, RunError};
+use vyre_reference::{FindingKind, Launch, Options, RunError};
 
 /// What a launch gives.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,12 +71,37 @@ pub(crate) fn expected_under(
     match vyre_reference::run(program, launch, options) {
         Err(RunError::Trap { code, .. }) => Ok(Answer::Trap(code)),
         Err(error) => Err(error),
-        Ok(outcome) => {
-            let outputs = bound_buffers(parts).into_iter().zip(outcome.buffers);
-            let outputs = outputs.filter(|(id, _)| parts.buffer(*id).is_output());
-            Ok(Answer::Outputs(outputs.map(|(_, bytes)| bytes).collect()))
-        }
+        Ok(outcome) => Ok(Answer::Outputs(outputs(parts, outcome.buffers))),
     }
+}
+
+/// Questions whether to stop, one in 65,536 lines, before a launch that nobody wrote counts as too slow.
+const POLLS_MAX: u32 = 64;
+
+/// What the reference gives for a launch that nobody wrote: `None` unless the program is valid, the launch admitted, not
+/// too slow, and free of races.
+pub(crate) fn checked(program: &Program, step: &Step) -> Option<Answer> {
+    let valid = valid(program).ok()?;
+    let parts = program.parts();
+    let launch = Launch {
+        grid: indirect(parts).is_none().then_some(step.grid),
+        buffers: step.contents.iter().map(crate::batch::Content::to_bytes).collect(),
+    };
+    let polls = Cell::new(0);
+    let stop = || polls.replace(polls.get() + 1) > POLLS_MAX;
+    let options = Options { check: true, stop: Some(&stop), ..Options::default() };
+    match vyre_reference::run(&valid, launch, &options) {
+        Err(RunError::Trap { code, .. }) => Some(Answer::Trap(code)),
+        Err(_) => None,
+        Ok(outcome) if outcome.findings.iter().any(|finding| finding.kind == FindingKind::Race) => None,
+        Ok(outcome) => Some(Answer::Outputs(outputs(parts, outcome.buffers))),
+    }
+}
+
+/// The buffers that return, out of all that are bound.
+fn outputs(parts: &ProgramParts, buffers: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    let bound = bound_buffers(parts).into_iter().zip(buffers);
+    bound.filter(|(id, _)| parts.buffer(*id).is_output()).map(|(_, bytes)| bytes).collect()
 }
 
 /// A step whose answer is wrong.

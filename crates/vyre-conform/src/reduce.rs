@@ -14,15 +14,12 @@ use vyre_foundation::ir::{
 };
 use vyre_foundation::launch::{bound_buffers, indirect};
 use vyre_foundation::opt::Pass;
-use vyre_reference::{FindingKind, Launch, Options, RunError};
 
 /// Dispatches to the target.
 const DISPATCHES_MAX: u32 = 300;
 /// Attempts, most of which the reference refuses or finds right.
 const ATTEMPTS_MAX: u32 = 3000;
 const TIME_MAX: Duration = Duration::from_secs(3);
-/// Questions whether to stop, one in 65,536 lines, before an attempt counts as too slow.
-const POLLS_MAX: u32 = 64;
 
 /// The smallest batch found that fails on the target, with how.
 pub(crate) fn reduce(target: &dyn Target, batch: &Batch, miss: Miss) -> (Batch, Miss) {
@@ -95,7 +92,7 @@ impl Reducer<'_> {
         }
         self.attempts += 1;
         let Ok(program) = Program::new(candidate.parts.clone()) else { return false };
-        let Some(expected) = expected(&program, &candidate.step) else { return false };
+        let Some(expected) = judge::checked(&program, &candidate.step) else { return false };
         self.dispatches += 1;
         let Step { grid, contents, init, .. } = &candidate.step;
         let job = Job { program: &program, grid: *grid, contents, init: *init, lookup: self.lookup };
@@ -256,29 +253,6 @@ impl Reducer<'_> {
                     stretch /= 4;
                 }
             }
-        }
-    }
-}
-
-/// What the reference gives, if the program is valid, admitted and free of races.
-fn expected(program: &Program, step: &Step) -> Option<Answer> {
-    let valid = judge::valid(program).ok()?;
-    let parts = program.parts();
-    let launch = Launch {
-        grid: indirect(parts).is_none().then_some(step.grid),
-        buffers: step.contents.iter().map(Content::to_bytes).collect(),
-    };
-    let polls = std::cell::Cell::new(0);
-    let stop = || polls.replace(polls.get() + 1) > POLLS_MAX;
-    let options = Options { check: true, stop: Some(&stop), ..Options::default() };
-    match vyre_reference::run(&valid, launch, &options) {
-        Err(RunError::Trap { code, .. }) => Some(Answer::Trap(code)),
-        Err(_) => None,
-        Ok(outcome) if outcome.findings.iter().any(|finding| finding.kind == FindingKind::Race) => None,
-        Ok(outcome) => {
-            let outputs = bound_buffers(parts).into_iter().zip(outcome.buffers);
-            let outputs = outputs.filter(|(id, _)| parts.buffer(*id).is_output());
-            Some(Answer::Outputs(outputs.map(|(_, bytes)| bytes).collect()))
         }
     }
 }

@@ -33,6 +33,7 @@ pub(super) struct State {
     outputs: HashMap<Vec<u8>, Vec<u8>>,
     last_output: Vec<u8>,
     last_lookup: Option<Vec<u8>>,
+    memory: HashMap<usize, Vec<u8>>,
     programs: HashMap<Vec<u8>, Vec<u8>>,
     last_input: HashMap<Vec<u8>, Vec<u8>>,
 }
@@ -370,31 +371,8 @@ fn kept() -> Vec<Vendor> {
         vendor("pipelines by program length", Cause::SpecialCased, |call, state| {
             pipelined(call, state, call.program.len().to_le_bytes().to_vec())
         }),
-        vendor("output memory not cleared", Cause::StateLeak, |call, state| {
-            let last = state.last_output.clone();
-            let bytes = call.with(|program, step| {
-                for (id, content) in bound_buffers(program.parts()).into_iter().zip(&mut step.contents) {
-                    if let (Content::Zeros(len), true) = (&content, program.parts().buffer(id).is_output()) {
-                        *content = Content::Bytes(resized(last.clone(), *len));
-                    }
-                }
-            })?;
-            state.last_output.clone_from(&bytes);
-            Ok(bytes)
-        }),
-        vendor("scratch memory not cleared", Cause::StateLeak, |call, state| {
-            let count = state.count as u8;
-            call.with(|program, step| {
-                for (id, content) in bound_buffers(program.parts()).into_iter().zip(&mut step.contents) {
-                    let buffer = program.parts().buffer(id);
-                    if let (Content::Zeros(len), true) =
-                        (&content, buffer.is_writable() && !buffer.is_output())
-                    {
-                        *content = Content::Bytes(vec![count; *len]);
-                    }
-                }
-            })
-        }),
+        vendor("output memory not cleared", Cause::StateLeak, |call, state| kept_memory(call, state, true)),
+        vendor("scratch memory not cleared", Cause::StateLeak, |call, state| kept_memory(call, state, false)),
         vendor("every seventh dispatch wrong", Cause::Nondeterminism, |call, state| {
             let mut bytes = call.right()?;
             if let (true, Some(byte)) = (state.count.is_multiple_of(7), bytes.last_mut()) {
@@ -422,6 +400,33 @@ fn kept() -> Vec<Vendor> {
             if state.count > 100 { Ok(vec![0; call.size]) } else { call.right() }
         }),
     ]
+}
+
+/// Runs on what the last dispatch left in outputs, or in the other writable buffers, where these should start at zero.
+fn kept_memory(call: &Call<'_>, state: &mut State, outputs: bool) -> Reply {
+    let (program, step, layout) = call.open().expect("the suite's dispatches are well formed");
+    let parts = program.parts();
+    let bound = bound_buffers(parts);
+    let concerns = |at: usize| {
+        let buffer = parts.buffer(bound[at]);
+        matches!(step.contents[at], Content::Zeros(_)) && buffer.is_output() == outputs
+    };
+    let mut buffers: Vec<Vec<u8>> = step.contents.iter().map(Content::to_bytes).collect();
+    for (at, buffer) in buffers.iter_mut().enumerate().filter(|(at, _)| concerns(*at)) {
+        let left = state.memory.get(&at).cloned().unwrap_or_default();
+        *buffer = resized(left, buffer.len());
+    }
+    let valid = judge::valid(&program).expect("the suite's programs are valid");
+    let grid = vyre_foundation::launch::indirect(parts).is_none().then_some(step.grid);
+    let launch = vyre_reference::Launch { grid, buffers };
+    let Ok(outcome) = vyre_reference::run(&valid, launch, &vyre_reference::Options::default()) else {
+        return call.right();
+    };
+    for (at, bytes) in outcome.buffers.iter().enumerate().filter(|(at, _)| concerns(*at)) {
+        state.memory.insert(at, bytes.clone());
+    }
+    let all = bound.iter().zip(outcome.buffers).filter(|(id, _)| parts.buffer(**id).is_output());
+    call.place(Answer::Outputs(all.map(|(_, bytes)| bytes).collect()), &layout)
 }
 
 /// Runs the first program that came under that key.

@@ -83,20 +83,6 @@ pub(super) const RULES: &[Rule] = &[
         }
         _ => None,
     }),
-    Rule::new("through-i32", Cause::IntegerOverflow, |row, x| {
-        let float = row.source.is_float();
-        match row.op {
-            Op::Floor | Op::Ceil | Op::Trunc | Op::Round => {
-                let whole = meaning(Op::Cast, DataType::I32, row.ty)?(&[row.right(x), 0, 0, 0]);
-                Some(meaning(Op::Cast, row.ty, DataType::I32)?(&[whole, 0, 0, 0]))
-            }
-            Op::Cast if float && row.ty.is_integer() => {
-                let whole = meaning(Op::Cast, DataType::I32, row.source)?(x);
-                Some(meaning(Op::Cast, row.ty, DataType::I32)?(&[whole, 0, 0, 0]))
-            }
-            _ => None,
-        }
-    }),
     Rule::new("nan-wins", Cause::NanComparison, |row, x| {
         picks(row, x, |a, b, min| if a.is_nan() || b.is_nan() { Pick::Nan } else { right_pick(a, b, min) })
     }),

@@ -4,6 +4,7 @@ use super::{Row, Rule, other};
 use crate::failure::Cause;
 use ComputeOp as Op;
 use vyre_foundation::ir::{ComputeOp, DataType};
+use vyre_foundation::scalar::meaning;
 
 pub(super) const RULES: &[Rule] = &[
     Rule::new("other-signedness", Cause::Signedness, |row, x| match row.op {
@@ -162,6 +163,20 @@ pub(super) const RULES: &[Rule] = &[
         Op::Not => Some((x[0] == 0).into()),
         _ => None,
     }),
+    Rule::new("through-i32", Cause::IntegerOverflow, |row, x| {
+        let float = row.source.is_float();
+        match row.op {
+            Op::Floor | Op::Ceil | Op::Trunc | Op::Round => {
+                let whole = meaning(Op::Cast, DataType::I32, row.ty)?(&[row.right(x), 0, 0, 0]);
+                Some(meaning(Op::Cast, row.ty, DataType::I32)?(&[whole, 0, 0, 0]))
+            }
+            Op::Cast if float && row.ty.is_integer() => {
+                let whole = meaning(Op::Cast, DataType::I32, row.source)?(x);
+                Some(meaning(Op::Cast, row.ty, DataType::I32)?(&[whole, 0, 0, 0]))
+            }
+            _ => None,
+        }
+    }),
     Rule::new("opposite-op", Cause::WrongOp, |row, x| other(opposite(row.op)?, row.ty, x)),
     Rule::new("similar-op", Cause::WrongOp, |row, x| other(similar(row.op)?, row.ty, x)),
     Rule::new("operands-swapped", Cause::WrongOp, |row, x| {
@@ -199,7 +214,7 @@ const LOW: u64 = 0xffff_ffff;
 
 impl Row {
     fn try_right(&self, x: &[u64; 4]) -> Option<u64> {
-        vyre_foundation::scalar::meaning(self.op, self.ty, self.source).map(|run| run(x))
+        meaning(self.op, self.ty, self.source).map(|run| run(x))
     }
 }
 
