@@ -16,6 +16,8 @@ use vyre_foundation::launch::bound_buffers;
 use vyre_foundation::validate::ValidProgram;
 use vyre_lower::convention::{self, Contents};
 
+/// How long experiments take.
+const LAB_TIME_MAX: Duration = Duration::from_secs(3);
 /// How long rules are tried.
 const RULES_TIME_MAX: Duration = Duration::from_secs(2);
 
@@ -31,36 +33,31 @@ impl From<Cause> for Found {
     }
 }
 
-/// The likely cause of a miss. `reduced` is a smaller batch that fails too, if there is one.
-pub(crate) fn find(
-    target: &dyn Target,
-    batch: &Batch,
-    miss: &Miss,
-    reduced: Option<(&Batch, &Miss)>,
-) -> Found {
+/// What the answer, its bytes and experiments on the target say. Reducing changes what a target remembers, so this
+/// comes first.
+pub(crate) fn by_experiment(target: &dyn Target, batch: &Batch, miss: &Miss) -> Option<Found> {
     if let Some(cause) = plain(miss) {
-        return cause.into();
+        return Some(cause.into());
     }
-    let Ok(actual) = &miss.actual else { return Cause::Unknown.into() };
-    let case = Case { batch, step: batch.steps[miss.step].clone(), expected: &miss.expected, actual };
-    let lab = Lab { target, case };
+    let case = Case::new(batch, miss)?;
+    let lab = Lab { target, case, deadline: Instant::now() + LAB_TIME_MAX };
     let of_dispatches = lab.lookup().or_else(|| lab.state(miss.step)).map(Found::from);
-    if let Some(found) = of_dispatches.or_else(|| lab.probe()) {
-        return found;
-    }
-    let of_bytes = signature(&lab.case).or_else(|| lab.twins()).or_else(|| lab.cached());
-    if let Some(cause) = of_bytes {
-        return cause.into();
-    }
-    let reduced = reduced.and_then(|(batch, miss)| {
-        let actual = miss.actual.as_ref().ok()?;
-        Some(Case { batch, step: batch.steps[miss.step].clone(), expected: &miss.expected, actual })
-    });
-    let Ruled { sure, likely } = rule(&lab.case, reduced.as_ref());
-    let found = sure.or_else(|| vague(&lab.case).map(Found::from)).or(likely);
-    found.unwrap_or_else(|| match (&miss.expected, actual) {
-        (Answer::Trap(_), _) | (_, Answer::Trap(_)) => Cause::Trap.into(),
-        (Answer::Outputs(_), Answer::Outputs(_)) => Cause::Unknown.into(),
+    let found = of_dispatches.or_else(|| lab.probe());
+    found.or_else(|| {
+        let of_bytes = signature(&lab.case).or_else(|| lab.unwritten());
+        of_bytes.or_else(|| lab.twins()).or_else(|| lab.cached()).map(Found::from)
+    })
+}
+
+/// What rules say. `reduced` is a smaller batch that fails too, if there is one.
+pub(crate) fn by_rule(batch: &Batch, miss: &Miss, reduced: Option<(&Batch, &Miss)>) -> Found {
+    let Some(case) = Case::new(batch, miss) else { return Cause::Unknown.into() };
+    let reduced = reduced.and_then(|(batch, miss)| Case::new(batch, miss));
+    let Ruled { sure, likely } = rule(&case, reduced.as_ref());
+    let found = sure.or_else(|| vague(&case).map(Found::from)).or(likely);
+    found.unwrap_or_else(|| match case.outputs() {
+        None => Cause::Trap.into(),
+        Some(_) => Cause::Unknown.into(),
     })
 }
 
@@ -94,6 +91,12 @@ struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
+    /// `None` if there is no answer.
+    fn new(batch: &'a Batch, miss: &'a Miss) -> Option<Case<'a>> {
+        let actual = miss.actual.as_ref().ok()?;
+        Some(Case { batch, step: batch.steps[miss.step].clone(), expected: &miss.expected, actual })
+    }
+
     fn parts(&self) -> &'a ProgramParts {
         self.batch.program.parts()
     }
@@ -125,18 +128,31 @@ impl<'a> Case<'a> {
         step
     }
 
-    /// The same launch with one read-only input changed, where that changes the result.
-    fn other_input(&self) -> Option<(Step, Answer)> {
+    /// The same launch with a read-only input changed so that the result changes: all of it, or as little as possible.
+    fn other_input(&self, all: bool) -> Option<(Step, Answer)> {
         let bound = bound_buffers(self.parts());
-        (0..bound.len()).rev().filter(|at| !self.parts().buffer(bound[*at]).is_writable()).find_map(|at| {
+        let inputs = (0..bound.len()).rev().filter(|at| !self.parts().buffer(bound[*at]).is_writable());
+        let extents = if all { [usize::MAX, 64, 1] } else { [1, 64, usize::MAX] };
+        inputs.flat_map(|at| extents.map(|bytes| (at, bytes))).find_map(|(at, count)| {
             let mut step = self.step.clone();
             match &mut step.contents[at] {
-                Content::Bytes(bytes) => bytes.iter_mut().for_each(|byte| *byte ^= 0x15),
+                Content::Bytes(bytes) => bytes.iter_mut().rev().take(count).for_each(|byte| *byte ^= 0x14),
                 Content::Zeros(_) => return None,
             }
             let expected = self.reference(&step).filter(|answer| answer != self.expected)?;
             Some((step, expected))
         })
+    }
+
+    /// The same launch with every writable buffer starting at zero.
+    fn without_contents(&self) -> Step {
+        let mut step = self.step.clone();
+        for (id, content) in bound_buffers(self.parts()).into_iter().zip(&mut step.contents) {
+            if self.parts().buffer(id).is_writable() {
+                *content = Content::Zeros(content.len());
+            }
+        }
+        step
     }
 
     fn reference(&self, step: &Step) -> Option<Answer> {
@@ -148,6 +164,8 @@ impl<'a> Case<'a> {
 struct Lab<'a> {
     target: &'a dyn Target,
     case: Case<'a>,
+    /// When experiments end: a slow device gives a vaguer cause, not a long wait.
+    deadline: Instant,
 }
 
 impl Lab<'_> {
@@ -156,6 +174,9 @@ impl Lab<'_> {
     }
 
     fn run_program(&self, program: &Program, step: &Step, lookup: bool) -> Option<Answer> {
+        if Instant::now() > self.deadline {
+            return None;
+        }
         let Step { grid, contents, init, .. } = step;
         self.target.run(&Job { program, grid: *grid, contents, init: *init, lookup }).ok()
     }
@@ -167,7 +188,7 @@ impl Lab<'_> {
             return None;
         }
         // Another dispatch's data first, in case that is what the target used.
-        if let Some((other, _)) = self.case.other_input() {
+        if let Some((other, _)) = self.case.other_input(true) {
             self.run(&other);
         }
         let (with, without) = (self.run(step), self.run_program(&batch.program, step, false));
@@ -197,7 +218,8 @@ impl Lab<'_> {
         Some(if last.as_ref() == Some(*actual) { Cause::StateLeak } else { Cause::Nondeterminism })
     }
 
-    /// Whether the answer is right, several times, once all memory comes with contents.
+    /// Whether the answer is right once all memory comes with contents, and wrong again without, after a dispatch that
+    /// leaves something behind.
     fn memory_is_kept(&self) -> bool {
         let mut step = self.case.step.clone();
         let mut any = false;
@@ -205,9 +227,14 @@ impl Lab<'_> {
             any |= matches!(content, Content::Zeros(_));
             *content = Content::Bytes(content.to_bytes());
         }
-        let right = || self.run(&step).as_ref() == Some(self.case.expected);
-        let wrong = || self.run(&self.case.step).as_ref() != Some(self.case.expected);
-        any && right() && wrong() && right() && right()
+        let probe = probe_batch();
+        let is_right = |step: &Step| {
+            self.run_program(&probe.program, &probe.steps[0], false);
+            self.run(step).as_ref() == Some(self.case.expected)
+        };
+        any && [true, false, false, true, false]
+            .into_iter()
+            .all(|filled| is_right(if filled { &step } else { &self.case.step }) == filled)
     }
 
     /// Whether results are kept from one dispatch to the next: that of the last, or the first of a kind.
@@ -218,7 +245,7 @@ impl Lab<'_> {
         let program = &batch.program;
         let first = self.run_program(program, &step, false)?;
         let case = Case { batch: &batch, step: step.clone(), expected: &expected, actual: &first };
-        let (other, other_expected) = case.other_input()?;
+        let (other, other_expected) = case.other_input(true)?;
         let second = self.run_program(program, &other, false)?;
         if second == other_expected || is_constant(&second) {
             return None;
@@ -234,7 +261,7 @@ impl Lab<'_> {
 
     /// Whether the answer stays when the input changes.
     fn cached(&self) -> Option<Cause> {
-        if let Some((other, expected)) = self.case.other_input() {
+        if let Some((other, expected)) = self.case.other_input(true) {
             let answer = self.run(&other)?;
             return (answer == *self.case.actual && answer != expected).then_some(Cause::CachedResult);
         }
@@ -253,7 +280,7 @@ impl Lab<'_> {
             return None;
         }
         // A result that is kept by name or program shows when the twin's input changes.
-        let kept = match self.case.other_input() {
+        let kept = match self.case.other_input(false) {
             Some((other, other_expected)) => run(&other).as_ref() != Some(&other_expected),
             None => self.keeps().is_some(),
         };
@@ -270,7 +297,22 @@ impl Lab<'_> {
             return None;
         }
         let case = Case { batch: &batch, step, expected: &expected, actual: &actual };
+        let before = case.before().concat();
+        let untouched = matches!(&actual, Answer::Outputs(outputs) if outputs.concat() == before);
+        if untouched || is_constant(&actual) {
+            return Some(Cause::NotRun.into());
+        }
         signature(&case).map(Found::from).or_else(|| rule(&case, None).sure)
+    }
+
+    /// Whether only elements that no lane writes are wrong: they show poison, or what was there before.
+    fn unwritten(&self) -> Option<Cause> {
+        let wrong = wrong_unwritten(&self.case)?;
+        if self.memory_is_kept() {
+            return Some(Cause::StateLeak);
+        }
+        let poison = wrong[0] != 0 && wrong.iter().all(|byte| *byte == wrong[0]);
+        poison.then_some(Cause::UnwrittenOutput)
     }
 }
 
@@ -278,25 +320,26 @@ fn is_constant(answer: &Answer) -> bool {
     match answer {
         Answer::Outputs(outputs) => {
             let bytes = outputs.concat();
-            bytes.iter().all(|byte| *byte == bytes[0])
+            !bytes.is_empty() && bytes.iter().all(|byte| *byte == bytes[0])
         }
         Answer::Trap(_) => false,
     }
 }
 
-/// A kernel of 12 workgroups of 8 lanes, each of which stores its place and an input.
+/// A kernel of 12 workgroups of 8 lanes, each of which stores its place and an input, also where nobody reads it.
 fn probe_batch() -> Batch {
     let program = Program::build("probe", [4, 2, 1], |k| {
         let x = k.read::<u32>("x", 0);
         let y = k.read_write::<u32>("y", 1).output();
         let i = k.global_index();
         let places = k.global_id(Axis::X) + k.global_id(Axis::Y) * 256 + k.global_id(Axis::Z) * 65_536;
+        k.read_write::<u32>("scratch", 2).put(i, x.at(i));
         y.put(i, places * 17 + x.at(i));
     });
     let words = |count: u32| (0..count).flat_map(|i| i.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
     let step = Step {
         grid: [3, 2, 2],
-        contents: vec![Content::Bytes(words(101)), Content::Zeros(4 * 101)],
+        contents: vec![Content::Bytes(words(101)), Content::Zeros(4 * 101), Content::Zeros(4 * 101)],
         init: OutputInit::Poison(0xc5),
         cases: 0,
     };
@@ -310,10 +353,6 @@ fn signature(case: &Case<'_>) -> Option<Cause> {
     if right.len() < 16 || right.len() != wrong.len() {
         return None;
     }
-    let before = case.before();
-    if is_constant(case.actual) || before.concat() == wrong {
-        return Some(Cause::NotRun);
-    }
     if echoes(case, &wrong) {
         return Some(Cause::Echo);
     }
@@ -321,19 +360,14 @@ fn signature(case: &Case<'_>) -> Option<Cause> {
     if words > 3 && is_reordered(case, expected, actual) {
         return Some(Cause::Layout);
     }
-    let starting_with = |outputs: &[Vec<u8>]| case.reference(&case.starting_with(outputs));
-    if starting_with(expected).as_ref() == Some(case.actual) {
+    if case.reference(&case.starting_with(expected)).as_ref() == Some(case.actual) {
         return Some(Cause::ExtraLanes);
     }
-    let zeros: Vec<Vec<u8>> = before.iter().map(|bytes| vec![0; bytes.len()]).collect();
-    if starting_with(&zeros).as_ref() == Some(case.actual) {
+    if case.reference(&case.without_contents()).as_ref() == Some(case.actual) {
         return Some(Cause::UnwrittenOutput);
     }
     let whole = right.len() / 4 * 4;
-    if right[..whole] == wrong[..whole] {
-        return Some(Cause::WrongLength);
-    }
-    unwritten(case, expected, actual)
+    (right[..whole] == wrong[..whole]).then_some(Cause::WrongLength)
 }
 
 /// Whether the input, or one of its buffers, came back.
@@ -342,10 +376,19 @@ fn echoes(case: &Case<'_>, wrong: &[u8]) -> bool {
     let packed =
         [false, true].map(|lookup| convention::pack(case.parts(), case.step.grid, &contents, lookup));
     let mut inputs: Vec<Vec<u8>> = packed.into_iter().flatten().map(|packed| packed.input).collect();
-    inputs.extend(case.step.contents.iter().map(Content::to_bytes));
+    let bound = bound_buffers(case.parts()).into_iter().zip(&case.step.contents);
+    inputs.extend(
+        bound
+            .filter(|(id, _)| !case.parts().buffer(*id).is_writable())
+            .map(|(_, content)| content.to_bytes()),
+    );
     inputs.iter().any(|input| {
         let shared = input.len().min(wrong.len());
-        shared >= 16 && input[..shared] == wrong[..shared] && wrong[shared..].iter().all(|byte| *byte == 0)
+        let varied = input.iter().take(shared).any(|byte| *byte != input[0]);
+        shared >= 16
+            && varied
+            && input[..shared] == wrong[..shared]
+            && wrong[shared..].iter().all(|byte| *byte == 0)
     })
 }
 
@@ -383,8 +426,9 @@ fn backwards(right: &[u8], wrong: &[u8], unit: usize) -> bool {
     right.chunks(unit).rev().eq(wrong.chunks(unit))
 }
 
-/// Whether only elements that no lane writes are wrong.
-fn unwritten(case: &Case<'_>, expected: &[Vec<u8>], actual: &[Vec<u8>]) -> Option<Cause> {
+/// The bytes of the elements that are wrong, if no lane writes any of them.
+fn wrong_unwritten(case: &Case<'_>) -> Option<Vec<u8>> {
+    let (expected, actual) = case.outputs()?;
     let filled = |byte: u8| {
         let outputs: Vec<Vec<u8>> = expected.iter().map(|bytes| vec![byte; bytes.len()]).collect();
         match case.reference(&case.starting_with(&outputs))? {
@@ -392,25 +436,23 @@ fn unwritten(case: &Case<'_>, expected: &[Vec<u8>], actual: &[Vec<u8>]) -> Optio
             Answer::Trap(_) => None,
         }
     };
-    let (a, b) = (filled(0x5a)?, filled(0xa6)?);
+    let (a, b, before) = (filled(0x5a)?, filled(0xa6)?, case.before());
     let outputs = bound_buffers(case.parts()).into_iter().map(|id| case.parts().buffer(id));
     let mut wrong = Vec::new();
     for (at, buffer) in outputs.filter(|buffer| buffer.is_output()).enumerate() {
         let size = buffer.ty.bytes();
         for start in (0..expected[at].len()).step_by(size) {
-            let element = start..start + size;
-            let kept =
-                |outputs: &[Vec<u8>], byte| outputs[at][element.clone()].iter().all(|other| *other == byte);
-            if expected[at][element.clone()] != actual[at][element.clone()] {
-                if !kept(&a, 0x5a) || !kept(&b, 0xa6) {
+            let element = |outputs: &'_ [Vec<u8>]| outputs[at][start..start + size].to_vec();
+            if element(expected) != element(actual) {
+                let kept = element(&a) == vec![0x5a; size] && element(&b) == vec![0xa6; size];
+                if !kept || element(expected) != element(&before) {
                     return None;
                 }
-                wrong.extend_from_slice(&actual[at][element.clone()]);
+                wrong.extend(element(actual));
             }
         }
     }
-    let poison = wrong.iter().all(|byte| *byte == wrong[0]);
-    Some(if poison { Cause::UnwrittenOutput } else { Cause::StateLeak })
+    (!wrong.is_empty()).then_some(wrong)
 }
 
 /// What rules say.
@@ -472,7 +514,7 @@ fn hypotheses(program: &ValidProgram) -> Vec<Mutation> {
 fn vague(case: &Case<'_>) -> Option<Cause> {
     let (expected, actual) = case.outputs()?;
     let (right, wrong, before) = (expected.concat(), actual.concat(), case.before().concat());
-    if before == wrong {
+    if before == wrong || is_constant(case.actual) && wrong.len() >= 16 {
         return Some(Cause::NotRun);
     }
     let first = right.iter().zip(&wrong).position(|(a, b)| a != b)?;

@@ -30,15 +30,16 @@ pub(crate) fn explain(
     replay: String,
 ) -> ParityFailure {
     let whole = &prepared.batch;
+    let found = match effort {
+        Effort::Reduce | Effort::Explain => cause::by_experiment(target, whole, &miss),
+        Effort::Tell => Some(cause::at_sight(&miss)),
+    };
     let (batch, reduced) = match effort {
         Effort::Reduce => crate::reduce::reduce(target, whole, miss.clone()),
         Effort::Explain | Effort::Tell => (whole.clone(), miss.clone()),
     };
-    let found = match effort {
-        Effort::Reduce => cause::find(target, whole, &miss, Some((&batch, &reduced))),
-        Effort::Explain => cause::find(target, whole, &miss, None),
-        Effort::Tell => cause::at_sight(&miss),
-    };
+    let smaller = (effort == Effort::Reduce).then_some((&batch, &reduced));
+    let found = found.unwrap_or_else(|| cause::by_rule(whole, &miss, smaller));
     let miss = reduced;
     let step = &batch.steps[miss.step];
     let parts = batch.program.parts();

@@ -33,7 +33,6 @@ pub(super) struct State {
     outputs: HashMap<Vec<u8>, Vec<u8>>,
     last_output: Vec<u8>,
     last_lookup: Option<Vec<u8>>,
-    memory: HashMap<usize, Vec<u8>>,
     programs: HashMap<Vec<u8>, Vec<u8>>,
     last_input: HashMap<Vec<u8>, Vec<u8>>,
 }
@@ -116,6 +115,14 @@ impl Call<'_> {
                 Ok(bytes)
             }
         }
+    }
+
+    /// What the outputs held before the launch.
+    fn before(&self, program: &Program, step: &Step, layout: &OutputLayout) -> Vec<u8> {
+        let bound = bound_buffers(program.parts()).into_iter().zip(&step.contents);
+        let outputs = bound.filter(|(id, _)| program.parts().buffer(*id).is_output());
+        let contents = outputs.map(|(_, content)| content.to_bytes()).collect();
+        self.place(Answer::Outputs(contents), layout).expect("outputs have places")
     }
 
     /// What a changed program gives; the right answer where there is nothing to change.
@@ -213,9 +220,7 @@ fn transport() -> Vec<Vendor> {
         }),
         vendor("initial contents written over results", Cause::NotRun, |call, _| {
             let (program, step, layout) = call.open().expect("the suite's dispatches are well formed");
-            let bound = bound_buffers(program.parts()).into_iter().zip(&step.contents);
-            let outputs = bound.filter(|(id, _)| program.parts().buffer(*id).is_output());
-            call.place(Answer::Outputs(outputs.map(|(_, content)| content.to_bytes()).collect()), &layout)
+            Ok(call.before(&program, &step, &layout))
         }),
         vendor("padded by four", Cause::WrongLength, |call, _| {
             call.right().map(|bytes| resized(bytes, call.size + 4))
@@ -283,12 +288,23 @@ fn transport() -> Vec<Vendor> {
             bytes.iter_mut().skip(4096).for_each(|byte| *byte = 0);
             Ok(bytes)
         }),
-        vendor("unwritten bytes poisoned", Cause::UnwrittenOutput, |call, _| {
-            let right = call.right()?;
+        vendor("unwritten elements poisoned", Cause::UnwrittenOutput, |call, _| {
+            let (program, step, layout) = call.open().expect("the suite's dispatches are well formed");
+            let (mut right, before) = (call.right()?, call.before(&program, &step, &layout));
             let filled = |byte: u8| call.with(|program, step| fill_outputs(program, step, byte, false));
             let (a, b) = (filled(0x5a)?, filled(0xa6)?);
-            let poison = |(at, byte): (usize, u8)| if a[at] == 0x5a && b[at] == 0xa6 { 0xee } else { byte };
-            Ok(right.into_iter().enumerate().map(poison).collect())
+            for (id, range) in &layout.outputs {
+                let size = program.parts().buffer(*id).ty.bytes();
+                for start in range.clone().step_by(size) {
+                    let element = start..start + size;
+                    let kept =
+                        |bytes: &[u8], byte: u8| bytes[element.clone()].iter().all(|other| *other == byte);
+                    if kept(&a, 0x5a) && kept(&b, 0xa6) && right[element.clone()] == before[element.clone()] {
+                        right[element].fill(0xee);
+                    }
+                }
+            }
+            Ok(right)
         }),
         vendor("initial contents ignored", Cause::UnwrittenOutput, |call, _| {
             call.with(|program, step| fill_outputs(program, step, 0, true))
@@ -412,9 +428,12 @@ fn kept_memory(call: &Call<'_>, state: &mut State, outputs: bool) -> Reply {
         matches!(step.contents[at], Content::Zeros(_)) && buffer.is_output() == outputs
     };
     let mut buffers: Vec<Vec<u8>> = step.contents.iter().map(Content::to_bytes).collect();
-    for (at, buffer) in buffers.iter_mut().enumerate().filter(|(at, _)| concerns(*at)) {
-        let left = state.memory.get(&at).cloned().unwrap_or_default();
-        *buffer = resized(left, buffer.len());
+    // One stretch of memory for all of them, used from its start by each dispatch.
+    let mut start = 0;
+    for (_, buffer) in buffers.iter_mut().enumerate().filter(|(at, _)| concerns(*at)) {
+        let left = state.last_output.iter().skip(start).take(buffer.len());
+        buffer.iter_mut().zip(left).for_each(|(byte, left)| *byte = *left);
+        start += buffer.len();
     }
     let valid = judge::valid(&program).expect("the suite's programs are valid");
     let grid = vyre_foundation::launch::indirect(parts).is_none().then_some(step.grid);
@@ -422,9 +441,15 @@ fn kept_memory(call: &Call<'_>, state: &mut State, outputs: bool) -> Reply {
     let Ok(outcome) = vyre_reference::run(&valid, launch, &vyre_reference::Options::default()) else {
         return call.right();
     };
-    for (at, bytes) in outcome.buffers.iter().enumerate().filter(|(at, _)| concerns(*at)) {
-        state.memory.insert(at, bytes.clone());
-    }
+    let mut left: Vec<u8> = Vec::new();
+    outcome
+        .buffers
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| concerns(*at))
+        .for_each(|(_, bytes)| left.extend(bytes));
+    left.extend(state.last_output.iter().skip(left.len()));
+    state.last_output = left;
     let all = bound.iter().zip(outcome.buffers).filter(|(id, _)| parts.buffer(**id).is_output());
     call.place(Answer::Outputs(all.map(|(_, bytes)| bytes).collect()), &layout)
 }
