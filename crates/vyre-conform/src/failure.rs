@@ -160,10 +160,8 @@ impl fmt::Display for ParityFailure {
         writeln!(f, "FAIL {} [{} track, level {}]", self.case, self.track, self.level)?;
         writeln!(f, "  {}", self.message)?;
         if let Some(Difference { buffer, element, expected, actual, count }) = &self.difference {
-            writeln!(
-                f,
-                "  @{buffer}[{element}]: expected {expected}, got {actual}; {count} elements differ"
-            )?;
+            let differ = if *count == 1 { "element differs" } else { "elements differ" };
+            writeln!(f, "  @{buffer}[{element}]: expected {expected}, got {actual}; {count} {differ}")?;
         }
         if !self.program.is_empty() {
             writeln!(f, "  the smallest program found that fails, grid {:?}:", self.grid)?;

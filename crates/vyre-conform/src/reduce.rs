@@ -10,7 +10,7 @@ use crate::judge::{self, Answer, Miss};
 use crate::target::{Fault, Job, Target};
 use std::time::{Duration, Instant};
 use vyre_foundation::ir::{
-    Block, BufferId, Literal, Node, Operand, Program, ProgramParts, Value, value_types, walk,
+    Block, BufferId, BufferKind, Literal, Node, Operand, Program, ProgramParts, Value, value_types, walk,
 };
 use vyre_foundation::launch::{bound_buffers, indirect};
 use vyre_foundation::opt::Pass;
@@ -118,8 +118,11 @@ impl Reducer<'_> {
             let before = size(&self.best);
             self.launch();
             self.lines();
-            self.change(|candidate| run_pass(candidate, "dce"));
+            for pass in ["forward", "fold", "algebra", "dce"] {
+                self.change(|candidate| run_pass(candidate, pass));
+            }
             self.blocks();
+            self.bypasses();
             self.buffers();
             self.operands();
             self.contents();
@@ -213,8 +216,25 @@ impl Reducer<'_> {
         }
     }
 
-    /// Deletes buffers that no line names.
+    /// Lets what used a line's result use one of its operands instead.
+    fn bypasses(&mut self) {
+        let mut site = line_count(&self.best.parts.body.block) as u32;
+        while site > 0 && !self.over() {
+            site -= 1;
+            let _ =
+                (0..3).any(|operand| self.change(|candidate| bypass(&mut candidate.parts, site, operand)));
+        }
+    }
+
+    /// Deletes buffers that no line names, and lengths that need not be declared.
     fn buffers(&mut self) {
+        for at in 0..self.best.parts.buffers.len() {
+            self.change(|candidate| {
+                let buffer = &mut candidate.parts.buffers[at];
+                let free = matches!(buffer.kind, BufferKind::Read { .. } | BufferKind::ReadWrite { .. });
+                buffer.len.take_if(|_| free).map(|_| ())
+            });
+        }
         let mut at = 0;
         while at < self.best.parts.buffers.len() {
             if !self.change(|candidate| delete_buffer(candidate, BufferId(at as u32))) {
@@ -246,7 +266,7 @@ impl Reducer<'_> {
             while self.change(|candidate| halve(candidate, at)) {}
             if !self.change(|candidate| clear(candidate, at, 0, usize::MAX)) {
                 let mut stretch = self.best.step.contents[at].len().div_ceil(2);
-                while stretch >= 8 && !self.over() {
+                while stretch > 0 && !self.over() {
                     for start in (0..self.best.step.contents[at].len()).step_by(stretch) {
                         self.change(|candidate| clear(candidate, at, start, stretch));
                     }
@@ -421,6 +441,36 @@ fn unwrap(parts: &mut ProgramParts, site: u32, which: usize) -> Option<()> {
             });
         });
     }
+    Some(())
+}
+
+/// Deletes the line at a site and puts one of its operands, of the same type, where its result stood.
+fn bypass(parts: &mut ProgramParts, site: u32, which: usize) -> Option<()> {
+    let types = value_types(&parts.body, None, &parts.functions);
+    let mut found = None;
+    walk(&parts.body.block, |at, _, node| {
+        if at == site && node.blocks().next().is_none() {
+            let mut operands = Vec::new();
+            node.for_each_operand(|operand| operands.push(operand));
+            found = node.result().zip(operands.get(which).copied());
+        }
+    });
+    let (result, operand) = found?;
+    let ty = match operand {
+        Operand::Value(value) => types[value.index()],
+        Operand::Literal(literal) => Some(literal.ty()),
+    };
+    if ty != types[result.index()] {
+        return None;
+    }
+    for_each_line(&mut parts.body.block, &mut |node| {
+        node.for_each_operand_mut(|used| {
+            if *used == Operand::Value(result) {
+                *used = operand;
+            }
+        });
+    });
+    delete_lines(parts, site..site + 1);
     Some(())
 }
 

@@ -225,16 +225,8 @@ impl<'a> ConformanceSuite<'a> {
         let all = (self.catalogue)(plan.driver);
         let planned = all.iter().map(|group| (group.name.clone(), group.level, group.track)).collect();
         let (groups, recorded) = self.choose(all, &plan);
-        let mut run = Run {
-            suite: self,
-            target,
-            plan: &plan,
-            nonce: &nonce,
-            total: groups.len() + recorded.len(),
-            groups: recorded,
-            failures: Vec::new(),
-            explaining: Duration::ZERO,
-        };
+        let mut run = Run::new(self, target, &plan, &nonce, groups.len() + recorded.len());
+        run.groups = recorded;
         run.floor();
         run.all(&groups);
         let Run { mut groups, failures, .. } = run;
@@ -270,9 +262,7 @@ impl<'a> ConformanceSuite<'a> {
         groups: &[(Group, Vec<Prepared>)],
     ) -> Vec<ParityFailure> {
         let plan = Plan::new(target.name(), target.profile(), target.driver().is_some(), self.size, nonce);
-        let (total, plan) = (groups.len(), &plan);
-        let mut run =
-            Run { suite: self, target, plan, nonce, total, groups: Vec::new(), failures: Vec::new() };
+        let mut run = Run::new(self, target, &plan, nonce, groups.len());
         run.floor();
         for (group, prepared) in groups {
             if run.over() {
@@ -340,7 +330,18 @@ struct Run<'r, 's> {
     explaining: Duration,
 }
 
-impl Run<'_, '_> {
+impl<'r, 's> Run<'r, 's> {
+    fn new(
+        suite: &'r ConformanceSuite<'s>,
+        target: &'r dyn Target,
+        plan: &'r Plan<'r>,
+        nonce: &'r [u8; 32],
+        total: usize,
+    ) -> Run<'r, 's> {
+        let (groups, failures) = (Vec::new(), Vec::new());
+        Run { suite, target, plan, nonce, total, groups, failures, explaining: Duration::ZERO }
+    }
+
     /// A limit below the floor fails by itself, before anything runs.
     fn floor(&mut self) {
         for message in self.target.profile().below_floor() {

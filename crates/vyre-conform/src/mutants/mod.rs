@@ -6,6 +6,7 @@
 
 mod bank;
 mod behaviour;
+mod hidden;
 mod suite;
 mod vendors;
 mod witness;
