@@ -4,7 +4,7 @@
 //! masks. Floats are always vectors, those of 16 bits as f32 that lie on the narrow type's grid: add, sub, mul, div and sqrt
 //! in f32 and then rounded give the correctly rounded narrow result, because 24 >= 2 * 11 + 2. `fma` is the exception.
 
-use super::{Lanes, Linear, Lower, Val};
+use super::{Bases, Lanes, Linear, Lower, Val};
 use crate::vector::code::{
     BitOp, Float, FloatCond, FloatOp, FloatUnOp, IntCond, IntOp, Kind, MaskOp, Num, Op, Reg, ShiftOp,
 };
@@ -59,7 +59,7 @@ impl Lower<'_> {
         if self.plan.is_uniform(operand) {
             return Some(self.scalar(operand));
         }
-        self.line_of(operand).filter(|line| line.stride == 0).map(|line| line.base)
+        self.line_of(operand)?.flat()
     }
 
     /// The line that an op on lines gives.
@@ -77,26 +77,48 @@ impl Lower<'_> {
         for (arg, line) in args.iter().zip(lines) {
             all.push(match line {
                 Some(line) => line,
-                None => Linear { base: self.flat(*arg)?, stride: 0 },
+                None => Linear { bases: Bases::Row(self.flat(*arg)?), stride: 0 },
             });
         }
-        if all.iter().all(|line| line.stride == 0) {
-            let bases: Lanes = all.iter().map(|line| line.base).collect();
-            return Some(Linear { base: self.compute(op, ty, source, &bases), stride: 0 });
-        }
         let stride = match op {
-            ComputeOp::Bitcast | ComputeOp::Cast => return Some(all[0]),
+            _ if all.iter().all(|line| line.stride == 0) => 0,
+            ComputeOp::Bitcast | ComputeOp::Cast => return Some(all[0].clone()),
             ComputeOp::Add => all[0].stride.wrapping_add(all[1].stride),
             ComputeOp::Sub => all[0].stride.wrapping_sub(all[1].stride),
             ComputeOp::Mul => {
-                let (grows, by) = if all[0].stride == 0 { (all[1], all[0]) } else { (all[0], all[1]) };
-                grows.stride.wrapping_mul(self.b.constant(by.base).filter(|_| by.stride == 0)? as u32)
+                let (grows, by) = if all[0].stride == 0 { (1, 0) } else { (0, 1) };
+                let by = all[by].flat().and_then(|by| self.b.constant(by))?;
+                all[grows].stride.wrapping_mul(by as u32)
             }
             ComputeOp::Shl => all[0].stride << (args[1].literal()?.bits() as u32 % 32),
             _ => return None,
         };
-        let base = self.compute(op, ty, source, &[all[0].base, all[1].base]);
-        Some(Linear { base, stride })
+        let row: Option<Lanes> = all
+            .iter()
+            .map(|line| if let Bases::Row(base) = line.bases { Some(base) } else { None })
+            .collect();
+        if let Some(row) = row {
+            return Some(Linear { bases: Bases::Row(self.compute(op, ty, source, &row)), stride });
+        }
+        let starts: Vec<Lanes> = all.iter().map(|line| self.bases(line)).collect();
+        let bases = (0..self.vectors)
+            .map(|at| {
+                let regs: Lanes = starts.iter().map(|starts| starts[at]).collect();
+                self.compute(op, ty, source, &regs)
+            })
+            .collect();
+        Some(Linear { bases: Bases::Each(bases), stride })
+    }
+
+    /// An operand of 32 bits that is the same for the lanes of each vector: one register a vector.
+    pub(super) fn steady(&mut self, operand: Operand) -> Option<Lanes> {
+        if let Some(reg) = self.flat(operand) {
+            return Some(SmallVec::from_elem(reg, self.vectors));
+        }
+        match self.line_of(operand)? {
+            Linear { bases: Bases::Each(bases), stride: 0 } => Some(bases),
+            Linear { .. } => None,
+        }
     }
 
     /// An op on registers.

@@ -2,10 +2,9 @@
 
 use super::memory::BufferRegs;
 use super::plan::{self, Plan};
-use super::{Array, Exec, Group, Lanes, Linear, Loop, Lower, Slot, Val, Var, context};
+use super::{Array, Bases, Exec, Group, Lanes, Linear, Loop, Lower, Slot, Val, Var, context};
 use crate::vector::build::Builder;
 use crate::vector::code::{Address, Elem, Function, IntCond, IntOp, Kind, Num, Op, Reg, ShiftOp};
-use smallvec::SmallVec;
 use vyre_foundation::ir::{Axis, BufferId, BuiltinOp, Local, Node, walk};
 use vyre_foundation::validate::uniformity::Level;
 
@@ -51,6 +50,8 @@ pub(super) fn lower(plan: &Plan<'_>, lanes: u32, vectors: u32) -> Result<Functio
         loops: Vec::new(),
         dirty: Vec::new(),
         copied: false,
+        speculative: false,
+        site: 0,
         exchange: 0,
     };
     lower.check()?;
@@ -88,7 +89,8 @@ impl<'a> Lower<'a> {
     fn lay_out(&mut self) -> u64 {
         let zero = self.b.const_(Kind::S64, 0);
         for buffer in &self.plan.parts.buffers {
-            let mut regs = BufferRegs { base: zero, len: zero, whole: zero, offset: None };
+            let mut regs =
+                BufferRegs { base: zero, len: zero, whole: zero, whole_vector: zero, offset: None };
             if plan::is_workgroup(&buffer.kind) {
                 let bytes = u64::from(buffer.len.unwrap_or(0)) * buffer.ty.bytes() as u64;
                 regs.offset = Some(self.take_scratch(bytes));
@@ -150,18 +152,23 @@ impl<'a> Lower<'a> {
             let reach = self.b.const_(Kind::S32, u64::from(self.stride()) - 1);
             let more = self.b.int(IntOp::MaxU, regs.len, reach);
             let whole = self.b.int(IntOp::Sub, more, reach);
-            self.buffers[id] = BufferRegs { whole, ..regs };
+            let reach = self.b.const_(Kind::S32, u64::from(self.b.lanes()) - 1);
+            let more = self.b.int(IntOp::MaxU, regs.len, reach);
+            let whole_vector = self.b.int(IntOp::Sub, more, reach);
+            self.buffers[id] = BufferRegs { whole, whole_vector, ..regs };
         }
         // Every op has an answer for all operands and loads are checked, so lines under conditions may run too.
         let mut left = GRID_VALUES_MAX;
+        self.speculative = true;
         let plan = self.plan;
         walk(&plan.parts.body.block, |site, _, node| {
             if left > 0 && self.is_grid_value(node) {
-                self.b.set_site(site);
+                self.set_site(site);
                 self.uniform_line(node);
                 left -= 1;
             }
         });
+        self.speculative = false;
     }
 
     /// Whether the line can be computed once for the grid, before any workgroup.
@@ -273,7 +280,7 @@ impl<'a> Lower<'a> {
         while at < block.len() {
             let info = self.plan.lines[site as usize];
             if info.at_group {
-                self.b.set_site(site);
+                self.set_site(site);
                 self.group_line(&block[at], site);
                 if !self.b.is_open() {
                     return;
@@ -335,7 +342,7 @@ impl<'a> Lower<'a> {
                 written.contains(&local) || sets && read.contains(&local)
             });
             if self.groups() > 1 && !clash && self.is_uniform_line(node) {
-                self.b.set_site(site);
+                self.set_site(site);
                 self.uniform_line(node);
             } else {
                 rest.push((node, site));
@@ -487,7 +494,7 @@ impl<'a> Lower<'a> {
             // A workgroup of one lane.
             None => Val::Uniform(self.b.const_(Kind::S32, 0)),
             Some(_) if self.plan.parts.workgroup_lanes() == 1 => Val::Uniform(self.b.const_(Kind::S32, 0)),
-            Some(group) => self.linear(Linear { base: group.base, stride: 1 }),
+            Some(group) => self.linear(Linear { bases: Bases::Row(group.base), stride: 1 }),
         }
     }
 
@@ -507,14 +514,25 @@ impl<'a> Lower<'a> {
             let last = u64::from(size) * u64::from(before) == this.plan.parts.workgroup_lanes();
             if last { over } else { this.b.int_const(IntOp::RemU, over, size.into()) }
         };
-        let stride = self.stride();
-        if before == 1 && size.is_multiple_of(stride) {
+        let (all, one) = (self.stride(), self.lanes_per_vector());
+        // Within a row of lanes x grows and the others stay; a vector, or all of them, may lie in one.
+        let grows = u32::from(before == 1);
+        let within =
+            |lanes: u32| if before == 1 { size.is_multiple_of(lanes) } else { before.is_multiple_of(lanes) };
+        if within(all) {
             let base = place(self, group.base);
-            return self.linear(Linear { base, stride: 1 });
+            return self.linear(Linear { bases: Bases::Row(base), stride: grows });
         }
-        if before.is_multiple_of(stride) {
+        if within(one) && before == 1 && size == one {
+            // Every vector is a row of its own.
             let base = place(self, group.base);
-            return self.linear(Linear { base, stride: 0 });
+            let bases = Bases::Each(smallvec::SmallVec::from_elem(base, self.vectors));
+            return self.linear(Linear { bases, stride: grows });
+        }
+        if within(one) {
+            let starts = self.bases(&Linear { bases: Bases::Row(group.base), stride: 1 });
+            let bases = starts.into_iter().map(|start| place(self, start)).collect();
+            return self.linear(Linear { bases: Bases::Each(bases), stride: grows });
         }
         self.map_place(index, place)
     }
@@ -527,48 +545,87 @@ impl<'a> Lower<'a> {
     }
 
     fn times(&mut self, val: Val, by: Reg) -> Val {
-        match val {
-            Val::Uniform(reg) => Val::Uniform(self.b.int(IntOp::Mul, reg, by)),
-            Val::Varying(lanes, _) => {
-                let by = self.b.emit(Op::Splat(by));
-                Val::Varying(lanes.into_iter().map(|reg| self.b.int(IntOp::Mul, reg, by)).collect(), None)
+        self.combine(IntOp::Mul, val, Val::Uniform(by))
+    }
+
+    fn plus(&mut self, a: Val, b: Val) -> Val {
+        self.combine(IntOp::Add, a, b)
+    }
+
+    /// The sum or product of two places: a line where that is one.
+    fn combine(&mut self, op: IntOp, a: Val, b: Val) -> Val {
+        use vyre_foundation::ir::DataType;
+        if let (Val::Uniform(a), Val::Uniform(b)) = (&a, &b) {
+            return Val::Uniform(self.b.int(op, *a, *b));
+        }
+        let line = |val: &Val| match val {
+            Val::Uniform(reg) => Some(Linear { bases: Bases::Row(*reg), stride: 0 }),
+            Val::Varying(_, line) => line.clone(),
+        };
+        if let (Some(x), Some(y)) = (line(&a), line(&b)) {
+            let stride = match op {
+                IntOp::Add => Some(x.stride.wrapping_add(y.stride)),
+                _ if x.stride == 0 && y.stride == 0 => Some(0),
+                _ => None,
+            };
+            if let Some(stride) = stride {
+                let bases = self.zip_bases(&x, &y, |this, x, y| this.b.int(op, x, y));
+                return self.linear(Linear { bases, stride });
             }
+        }
+        let (a, b) = (self.spread(&a, DataType::U32), self.spread(&b, DataType::U32));
+        Val::Varying(a.iter().zip(&b).map(|(a, b)| self.b.int(op, *a, *b)).collect(), None)
+    }
+
+    /// Where each vector of a line starts.
+    pub(super) fn bases(&mut self, line: &Linear) -> Lanes {
+        match &line.bases {
+            Bases::Each(bases) => bases.clone(),
+            Bases::Row(base) => (0..self.vectors as u32)
+                .map(|vector| {
+                    let ahead = line.stride.wrapping_mul(vector * self.b.lanes());
+                    self.b.int_const(IntOp::Add, *base, ahead.into())
+                })
+                .collect(),
         }
     }
 
-    /// The sum of two places; a line plus something uniform is a line.
-    fn plus(&mut self, a: Val, b: Val) -> Val {
-        use vyre_foundation::ir::DataType;
-        match (a, b) {
-            (Val::Uniform(a), Val::Uniform(b)) => Val::Uniform(self.b.int(IntOp::Add, a, b)),
-            (Val::Varying(_, Some(line)), Val::Uniform(by))
-            | (Val::Uniform(by), Val::Varying(_, Some(line))) => {
-                let base = self.b.int(IntOp::Add, line.base, by);
-                self.linear(Linear { base, ..line })
-            }
-            (a, b) => {
-                let (a, b) = (self.spread(&a, DataType::U32), self.spread(&b, DataType::U32));
-                let sum = a.iter().zip(&b).map(|(a, b)| self.b.int(IntOp::Add, *a, *b)).collect();
-                Val::Varying(sum, None)
-            }
+    /// The starts that an op on two lines' starts gives: one where both are rows, which holds for what keeps rows.
+    pub(super) fn zip_bases(
+        &mut self,
+        a: &Linear,
+        b: &Linear,
+        f: impl Fn(&mut Self, Reg, Reg) -> Reg,
+    ) -> Bases {
+        if let (Bases::Row(a), Bases::Row(b)) = (&a.bases, &b.bases) {
+            return Bases::Row(f(self, *a, *b));
         }
+        let (a, b) = (self.bases(a), self.bases(b));
+        Bases::Each(a.into_iter().zip(b).map(|(a, b)| f(self, a, b)).collect())
     }
 
     /// The vectors of a line. What nobody reads goes again.
     pub(super) fn linear(&mut self, line: Linear) -> Val {
-        let start = self.b.emit(Op::Splat(line.base));
-        let lanes: Lanes = if line.stride == 0 {
-            SmallVec::from_elem(start, self.vectors)
-        } else {
-            let lane = self.b.emit(Op::LaneIndex);
-            let steps = self.b.int_const(IntOp::Mul, lane, line.stride.into());
-            let first = self.b.int(IntOp::Add, steps, start);
-            (0..self.vectors as u32)
-                .map(|vector| {
-                    let ahead = line.stride.wrapping_mul(vector * self.b.lanes());
-                    self.b.int_const(IntOp::Add, first, ahead.into())
+        let lane = self.b.emit(Op::LaneIndex);
+        let steps = self.b.int_const(IntOp::Mul, lane, line.stride.into());
+        let lanes: Lanes = match &line.bases {
+            Bases::Row(base) => {
+                let start = self.b.emit(Op::Splat(*base));
+                let first = self.b.int(IntOp::Add, steps, start);
+                (0..self.vectors as u32)
+                    .map(|vector| {
+                        let ahead = line.stride.wrapping_mul(vector * self.b.lanes());
+                        self.b.int_const(IntOp::Add, first, ahead.into())
+                    })
+                    .collect()
+            }
+            Bases::Each(bases) => bases
+                .iter()
+                .map(|base| {
+                    let start = self.b.emit(Op::Splat(*base));
+                    self.b.int(IntOp::Add, steps, start)
                 })
-                .collect()
+                .collect(),
         };
         Val::Varying(lanes, Some(line))
     }

@@ -3,7 +3,7 @@
 //! Where all lanes that run go the same way, it is a branch. Where they part, the lanes of each way run under a mask, and a
 //! way that no lane takes is skipped. A loop that lanes leave one by one goes on while any is left.
 
-use super::{Exec, Lanes, Loop, Lower, Val, Var, uniform_kind, varying_kind};
+use super::{Bases, Exec, Lanes, Loop, Lower, Val, Var, uniform_kind, varying_kind};
 use crate::vector::code::{Address, Elem, IntCond, IntOp, Kind, MaskOp, Op, Reg, Rmw};
 use smallvec::SmallVec;
 use vyre_foundation::ir::{Block, ComputeOp, DataType, Local, Node, Operand, Value};
@@ -65,7 +65,7 @@ impl<'a> Lower<'a> {
     }
 
     pub(super) fn lane_line(&mut self, node: &'a Node, site: u32) {
-        self.b.set_site(site);
+        self.set_site(site);
         if let Some(result) = node.result()
             && self.plan.uniform[result.index()]
             && !matches!(node, Node::For { .. })
@@ -398,7 +398,7 @@ impl<'a> Lower<'a> {
             let second = self.whole_group(args[1], depth - 1)?;
             return Some(self.b.int(IntOp::And, first, second));
         }
-        if let Some(holds) = self.flat_condition(cond) {
+        if let Some(holds) = self.steady_condition(cond) {
             return Some(holds);
         }
         let (small, large) = match (op, ty) {
@@ -408,28 +408,57 @@ impl<'a> Lower<'a> {
         };
         let line = self.line_of(small).filter(|line| line.stride == 1)?;
         let limit = self.flat(large)?;
-        let reach = self.b.const_(Kind::S32, u64::from(self.stride()) - 1);
+        let (starts, reach) = match &line.bases {
+            Bases::Row(base) => (SmallVec::from_elem(*base, 1), self.stride() - 1),
+            Bases::Each(bases) => (bases.clone(), self.lanes_per_vector() - 1),
+        };
+        let reach = self.b.const_(Kind::S32, reach.into());
         let more = self.b.int(IntOp::MaxU, limit, reach);
         let whole = self.b.int(IntOp::Sub, more, reach);
-        Some(self.b.cmp(IntCond::LtU, line.base, whole))
+        let fit: Lanes = starts.iter().map(|start| self.b.cmp(IntCond::LtU, *start, whole)).collect();
+        Some(self.every(&fit))
     }
 
-    /// A comparison that comes out the same for the lanes in flight, an `S32`.
-    fn flat_condition(&mut self, cond: Operand) -> Option<Reg> {
+    /// Whether all of some `S32` truth values hold.
+    pub(super) fn every(&mut self, conds: &[Reg]) -> Reg {
+        let mut all = conds[0];
+        for (at, cond) in conds.iter().enumerate().skip(1) {
+            if !conds[..at].contains(cond) {
+                all = self.b.int(IntOp::And, all, *cond);
+            }
+        }
+        all
+    }
+
+    /// A comparison that comes out the same for the lanes of each vector: whether it holds for all, an `S32`.
+    fn steady_condition(&mut self, cond: Operand) -> Option<Reg> {
+        let (op, ty, args) = self.comparison(cond)?;
+        let (first, second) = (self.steady(args[0])?, self.steady(args[1])?);
+        let holds: Lanes =
+            first.iter().zip(&second).map(|(a, b)| self.compute(op, ty, ty, &[*a, *b])).collect();
+        Some(self.every(&holds))
+    }
+
+    /// The comparison of 32-bit integers that a condition is, if its operands are at hand: it may come from an earlier
+    /// run, and what it was made of not.
+    fn comparison(&self, cond: Operand) -> Option<(ComputeOp, DataType, [Operand; 2])> {
         let node = self.plan.defs[cond.value()?.index()]?;
         let Node::Compute { op, ty, args, .. } = node else { return None };
         let compares = matches!(
             op,
             ComputeOp::Eq | ComputeOp::Ne | ComputeOp::Lt | ComputeOp::Le | ComputeOp::Gt | ComputeOp::Ge
         );
-        if !compares || !matches!(ty, DataType::U32 | DataType::I32) || !self.has_values(args) {
-            return None;
-        }
-        let (first, second) = (self.flat(args[0])?, self.flat(args[1])?);
-        Some(self.compute(*op, *ty, *ty, &[first, second]))
+        let fits = compares && matches!(ty, DataType::U32 | DataType::I32) && self.has_values(args);
+        fits.then(|| (*op, *ty, [args[0], args[1]]))
     }
 
-    /// Whether the operands are at hand: a condition may come from an earlier run, and what it was made of not.
+    /// A comparison that comes out the same for the lanes in flight, an `S32`.
+    fn flat_condition(&mut self, cond: Operand) -> Option<Reg> {
+        let (op, ty, args) = self.comparison(cond)?;
+        let (first, second) = (self.flat(args[0])?, self.flat(args[1])?);
+        Some(self.compute(op, ty, ty, &[first, second]))
+    }
+
     fn has_values(&self, args: &[Operand]) -> bool {
         args.iter().all(|arg| {
             arg.value()

@@ -4,7 +4,7 @@
 //! the check fails, lanes look for themselves. A uniform index is one scalar access. Any other index gathers or scatters
 //! under a mask. Out of bounds a load gives 0 and a store does nothing.
 
-use super::{Lanes, Lower, Val, context, varying_kind};
+use super::{Bases, Lanes, Linear, Lower, Val, context, varying_kind};
 use crate::vector::code::{
     Address, Elem, Float, FloatCond, Indexed, IntCond, IntOp, Kind, MaskOp, Num, Op, Reg, ShiftOp,
 };
@@ -19,6 +19,8 @@ pub(super) struct BufferRegs {
     pub(super) len: Reg,
     /// An index below this leaves room for all lanes in flight, an `S32`.
     pub(super) whole: Reg,
+    /// An index below this leaves room for the lanes of one vector, an `S32`.
+    pub(super) whole_vector: Reg,
     /// For workgroup memory: how far behind the start of scratch memory.
     pub(super) offset: Option<u64>,
 }
@@ -96,21 +98,58 @@ impl Lower<'_> {
 
     /// The element at a uniform index as a uniform register.
     fn load_one(&mut self, ty: DataType, buffer: BufferId, index: Reg) -> Reg {
-        let raw = match self.reads_words(ty, buffer) {
-            true => self.load_word(buffer, index),
-            false => self.load_element(buffer, elem(ty), index),
+        self.load_some(ty, buffer, &[index])[0]
+    }
+
+    /// The elements at uniform indices as uniform registers.
+    fn load_some(&mut self, ty: DataType, buffer: BufferId, indices: &[Reg]) -> Lanes {
+        let raw: Lanes = match self.reads_words(ty, buffer) {
+            true => indices.iter().map(|index| self.load_word(buffer, *index)).collect(),
+            false => self.load_elements(buffer, elem(ty), indices),
         };
         if !ty.is_float() {
             return raw;
         }
-        let raw = self.b.emit(Op::Splat(raw));
-        self.after_load(ty, raw)
+        raw.into_iter()
+            .map(|raw| {
+                let raw = self.b.emit(Op::Splat(raw));
+                self.after_load(ty, raw)
+            })
+            .collect()
     }
 
-    /// The element at a uniform index, or 0: an `S` by its kind.
-    fn load_element(&mut self, buffer: BufferId, elem: Elem, index: Reg) -> Reg {
+    /// Elements at uniform indices, each or 0: `S`s by their kind.
+    fn load_elements(&mut self, buffer: BufferId, elem: Elem, indices: &[Reg]) -> Lanes {
         let regs = self.buffer(buffer);
-        let there = self.b.cmp(IntCond::LtU, index, regs.len);
+        let direct = |this: &mut Self| -> Lanes {
+            let at = |index: &Reg| {
+                let index = this.b.convert(Num::U32, Num::U64, *index);
+                let from = Address { base: regs.base, index: Some((index, elem.bytes() as u8)), disp: 0 };
+                this.b.emit(Op::LoadS(elem, from))
+            };
+            indices.iter().map(at).collect()
+        };
+        let there: Lanes = indices.iter().map(|index| self.b.cmp(IntCond::LtU, *index, regs.len)).collect();
+        let all_there = self.every(&there);
+        // A proof holds for lanes that run, so it is good only where some do.
+        let proven = self.is_proven(self.site) && self.exec.masks.is_none() && !self.speculative;
+        if proven || self.b.constant(all_there).is_some_and(|there| there != 0) {
+            return direct(self);
+        }
+        if self.speculative {
+            return indices
+                .iter()
+                .zip(there)
+                .map(|(at, there)| self.load_or_zero(regs, elem, *at, there))
+                .collect();
+        }
+        self.two_ways(all_there, elem.scalar(), direct, |this| {
+            indices.iter().zip(there).map(|(at, there)| this.load_or_zero(regs, elem, *at, there)).collect()
+        })
+    }
+
+    /// The element at a uniform index if it is `there`, or 0, without a branch.
+    fn load_or_zero(&mut self, regs: BufferRegs, elem: Elem, index: Reg, there: Reg) -> Reg {
         let wide = self.b.convert(Num::U32, Num::U64, index);
         let shift = elem.bytes().trailing_zeros();
         let bytes = self.b.shift_const(ShiftOp::Shl, wide, shift);
@@ -129,7 +168,9 @@ impl Lower<'_> {
             let wrapped = self.b.cmp(IntCond::LtU, at, index);
             let beyond = self.b.const_(Kind::S32, u32::MAX.into());
             let at = self.b.emit(Op::Select(wrapped, beyond, at));
-            let found = self.load_element(buffer, Elem::U8, at);
+            let regs = self.buffer(buffer);
+            let there = self.b.cmp(IntCond::LtU, at, regs.len);
+            let found = self.load_or_zero(regs, Elem::U8, at, there);
             let placed = self.b.shift_const(ShiftOp::Shl, found, 8 * byte as u32);
             word = self.b.int(IntOp::Or, word, placed);
         }
@@ -142,6 +183,11 @@ impl Lower<'_> {
         if let Some(index) = self.flat(index) {
             let reg = self.load_one(ty, buffer, index);
             let lanes = self.spread(&Val::Uniform(reg), ty.computes_as());
+            return Val::Varying(lanes, None);
+        }
+        if let Some(indices) = self.steady(index) {
+            let found = self.load_some(ty, buffer, &indices);
+            let lanes = found.into_iter().map(|reg| self.spread_reg(reg, ty.computes_as())).collect();
             return Val::Varying(lanes, None);
         }
         let raw = if self.reads_words(ty, buffer) {
@@ -161,14 +207,21 @@ impl Lower<'_> {
             return self.gather(elem, buffer, &indices, proven);
         };
         let row = |this: &mut Self| -> Lanes {
-            let start = this.b.convert(Num::U32, Num::U64, line.base);
-            let addresses = this.row(regs, elem, start);
-            addresses.into_iter().map(|from| this.b.emit(Op::LoadV(elem, from, None))).collect()
+            let addresses = this.row(regs, elem, &line);
+            let mut found = Lanes::new();
+            for (at, from) in addresses.iter().enumerate() {
+                // Vectors that are rows of their own may share their columns.
+                let again = addresses[..at].iter().position(|earlier| earlier == from);
+                let reg =
+                    again.map_or_else(|| this.b.emit(Op::LoadV(elem, *from, None)), |again| found[again]);
+                found.push(reg);
+            }
+            found
         };
         if proven && self.exec.masks.is_none() {
             return row(self);
         }
-        let fits = self.b.cmp(IntCond::LtU, line.base, regs.whole);
+        let fits = self.fits(regs, &line);
         self.two_ways(fits, elem.vector(), row, |this| this.gather(elem, buffer, &indices, proven))
     }
 
@@ -193,15 +246,35 @@ impl Lower<'_> {
         regs.iter().map(|_| self.b.param(kind)).collect()
     }
 
-    /// The addresses of a row of elements from `start` (an `S64`) on, one for each vector in flight.
-    fn row(&mut self, regs: BufferRegs, elem: Elem, start: Reg) -> Vec<Address> {
-        let vector = self.lanes_per_vector() * elem.bytes();
-        let index = Some((start, elem.bytes() as u8));
+    /// Whether all elements of a line that grows by one are there, an `S32`.
+    fn fits(&mut self, regs: BufferRegs, line: &Linear) -> Reg {
+        match &line.bases {
+            Bases::Row(base) => self.b.cmp(IntCond::LtU, *base, regs.whole),
+            Bases::Each(bases) => {
+                let fit: Lanes =
+                    bases.iter().map(|base| self.b.cmp(IntCond::LtU, *base, regs.whole_vector)).collect();
+                self.every(&fit)
+            }
+        }
+    }
+
+    /// The addresses of the elements of a line that grows by one, one for each vector in flight.
+    fn row(&mut self, regs: BufferRegs, elem: Elem, line: &Linear) -> Vec<Address> {
+        let vector = (self.lanes_per_vector() * elem.bytes()) as i32;
         let (base, disp) = match regs.offset {
             Some(offset) => (self.scratch, offset as i32),
             None => (regs.base, 0),
         };
-        (0..self.vectors as i32).map(|at| Address { base, index, disp: disp + at * vector as i32 }).collect()
+        let at = |this: &mut Self, start: Reg, ahead: i32| {
+            let start = this.b.convert(Num::U32, Num::U64, start);
+            Address { base, index: Some((start, elem.bytes() as u8)), disp: disp + ahead }
+        };
+        match &line.bases {
+            Bases::Row(start) => {
+                (0..self.vectors as i32).map(|number| at(self, *start, number * vector)).collect()
+            }
+            Bases::Each(starts) => starts.iter().map(|start| at(self, *start, 0)).collect(),
+        }
     }
 
     /// The lanes that run and whose element is there; `None` for all.
@@ -305,8 +378,7 @@ impl Lower<'_> {
         };
         let masks = self.exec.masks.clone();
         let row = |this: &mut Self| {
-            let start = this.b.convert(Num::U32, Num::U64, line.base);
-            for (at, to) in this.row(regs, elem, start).into_iter().enumerate() {
+            for (at, to) in this.row(regs, elem, &line).into_iter().enumerate() {
                 let mask = masks.as_ref().map(|masks| masks[at]);
                 this.b.effect(Op::StoreV(elem, to, values[at], mask));
             }
@@ -314,7 +386,7 @@ impl Lower<'_> {
         if proven && self.exec.masks.is_none() {
             return row(self);
         }
-        let fits = self.b.cmp(IntCond::LtU, line.base, regs.whole);
+        let fits = self.fits(regs, &line);
         self.two_ways(
             fits,
             Kind::V32,

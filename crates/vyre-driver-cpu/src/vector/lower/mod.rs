@@ -71,13 +71,30 @@ pub fn lower(program: &ValidProgram, shape: Shape) -> Result<Function, String> {
 /// The registers of a varying value, one for each vector in flight.
 type Lanes = SmallVec<[Reg; 4]>;
 
-/// A u32 or i32 that grows by a constant from lane to lane: `base + stride * place`, wrapping, where `place` counts the
-/// lanes of all vectors in flight.
-#[derive(Clone, Copy, Debug)]
+/// A u32 or i32 that grows by a constant from lane to lane of a vector, wrapping.
+#[derive(Clone, Debug)]
 struct Linear {
-    /// An `S32`.
-    base: Reg,
+    bases: Bases,
     stride: u32,
+}
+
+/// Where the vectors of a line start.
+#[derive(Clone, Debug)]
+enum Bases {
+    /// Each where the one before ends, the first at this `S32`.
+    Row(Reg),
+    /// Each at an `S32` of its own.
+    Each(Lanes),
+}
+
+impl Linear {
+    /// The one register that all lanes in flight share, if they do.
+    fn flat(&self) -> Option<Reg> {
+        match self.bases {
+            Bases::Row(base) if self.stride == 0 => Some(base),
+            Bases::Row(_) | Bases::Each(_) => None,
+        }
+    }
 }
 
 /// Where a value is.
@@ -173,6 +190,10 @@ struct Lower<'a> {
     dirty: Vec<Local>,
     /// Whether the code at hand is one of two copies.
     copied: bool,
+    /// Whether lines run that the program might not reach.
+    speculative: bool,
+    /// The line at hand.
+    site: u32,
     /// Scratch memory for lanes to be taken one by one.
     exchange: u64,
 }
@@ -185,6 +206,11 @@ impl<'a> Lower<'a> {
     /// Lanes in flight.
     fn stride(&self) -> u32 {
         self.vectors as u32 * self.b.lanes()
+    }
+
+    fn set_site(&mut self, site: u32) {
+        self.site = site;
+        self.b.set_site(site);
     }
 
     // The environment.

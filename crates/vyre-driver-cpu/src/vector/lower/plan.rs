@@ -407,13 +407,15 @@ impl<'a> Plan<'a> {
     }
 
     /// How many vectors are in flight: enough for a subgroup to fit, and no more than registers hold or the workgroup's
-    /// rows have use for. Rows should not break inside the lanes in flight: then neighbours in memory are neighbours there.
+    /// lanes have use for. Rows of lanes should not break inside a vector: then neighbours in memory are neighbours there.
     fn choose_vectors(&self, shape: Shape) -> u32 {
         let needed = self.parts.subgroup.unwrap_or(1).div_ceil(self.lanes).max(1);
-        let row = self.parts.workgroup[0];
+        let (row, all) = (self.parts.workgroup[0], self.parts.workgroup_lanes() as u32);
         let pressure = self.pressure().max(1) + 2;
         let fits = |vectors: u32| {
-            row.is_multiple_of(vectors * self.lanes) && vectors * pressure <= shape.registers.max(pressure)
+            let unbroken = row.is_multiple_of(self.lanes) || row == all;
+            let used = all.is_multiple_of(vectors * self.lanes);
+            unbroken && used && vectors * pressure <= shape.registers.max(pressure)
         };
         let mut vectors = shape.vectors_max.max(1);
         while vectors > 1 && !fits(vectors) {
