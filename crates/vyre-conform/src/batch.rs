@@ -233,6 +233,14 @@ impl<'a> Plan<'a> {
         for text in [name, &profile.version, &profile.device, &profile.driver] {
             hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
         }
+        // What it published before the run cannot be written larger or smaller afterwards.
+        hasher.update(&profile.invocations_max.to_le_bytes());
+        hasher.update(&profile.workgroup_bytes_max.to_le_bytes());
+        hasher.update(&profile.buffer_bytes_max.to_le_bytes());
+        hasher.update(&profile.workgroups_max.to_le_bytes());
+        for feature in &profile.features {
+            hasher.update(feature.name().as_bytes()).update(&[0]);
+        }
         Plan { size, profile, driver, seed: *hasher.finalize().as_bytes() }
     }
 

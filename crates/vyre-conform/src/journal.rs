@@ -15,12 +15,15 @@ use crate::time::{is_utc, millis, utc};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 /// The most bytes that are read: more than a thousand times what a full run writes.
 const FILE_BYTES_MAX: u64 = 256 << 20;
+
+/// The most cases of a group: sums over all groups stay far below 2^64.
+const COUNT_MAX: u64 = 1 << 40;
 
 /// What a journal is of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,11 +100,11 @@ pub(crate) fn read(path: &Path) -> Result<Recorded, JournalError> {
     let wrong = |why: String| {
         JournalError::Wrong(format!("no journal: {why}"), "name a file that `--journal` wrote, or a new one")
     };
-    let size = std::fs::metadata(path)?.len();
-    if size > FILE_BYTES_MAX {
-        return Err(wrong(format!("{size} bytes are more than any journal has")));
+    let mut bytes = Vec::new();
+    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(wrong(format!("more than {FILE_BYTES_MAX} bytes are more than any journal has")));
     }
-    let bytes = std::fs::read(path)?;
     let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     let mut lines = bytes[..whole].split_inclusive(|byte| *byte == b'\n');
     let first = lines.next().ok_or_else(|| wrong("it has no whole line".into()))?;
@@ -120,8 +123,16 @@ pub(crate) fn read(path: &Path) -> Result<Recorded, JournalError> {
     for (at, line) in (2..).zip(lines) {
         let Passed { passed, ms } =
             serde_json::from_slice(line).map_err(|error| wrong(format!("line {at}: {error}")))?;
+        if passed.cases.max(passed.dispatches) > COUNT_MAX {
+            return Err(wrong(format!("line {at}: no group has so many cases")));
+        }
         recorded.worked = recorded.worked.saturating_add(Duration::from_millis(ms));
-        recorded.groups.push(GroupReport::from(&passed));
+        let group = GroupReport::from(&passed);
+        match recorded.groups.iter().find(|known| known.name == group.name) {
+            None => recorded.groups.push(group),
+            Some(known) if *known == group => {}
+            Some(_) => return Err(wrong(format!("line {at}: it says otherwise than a line before"))),
+        }
     }
     Ok(recorded)
 }
@@ -139,6 +150,12 @@ impl Journal {
     pub(crate) fn open(path: &Path, header: &Header) -> Result<(Journal, Option<Recorded>), JournalError> {
         let mut file =
             OpenOptions::new().create(true).append(false).write(true).truncate(false).open(path)?;
+        if file.try_lock().is_err() {
+            return Err(JournalError::Wrong(
+                "another run is writing this journal".into(),
+                "wait for it, or name a new file",
+            ));
+        }
         if file.metadata()?.len() == 0 {
             let first = First { journal: header.clone(), started: utc(SystemTime::now()) };
             write_line(&mut file, &first)?;
@@ -206,11 +223,21 @@ pub(crate) fn merge(
             "name one with `--merge FILE`",
         ));
     };
+    if header.tool != Tool::this() {
+        return Err(JournalError::Wrong(
+            "another version of the suite wrote the journals".into(),
+            "merge them with that version, or run the shards again with this one",
+        ));
+    }
     let Header { target, size, nonce, .. } = header;
     let profile = target.profile();
     let planned = catalogue(target.is_driver());
     let wanted = |level_: Level, track_: Track| level_ <= level && track.is_none_or(|only| only == track_);
     let plan = Plan::new(&target.id, &profile, target.is_driver(), size, &nonce.0);
+    let complete = planned
+        .iter()
+        .filter(|group| wanted(group.level, group.track))
+        .all(|group| groups.contains_key(&group.name));
     Ok(Report {
         coverage: cases::coverage(&plan),
         driver: target.is_driver(),
@@ -222,7 +249,7 @@ pub(crate) fn merge(
         planned: planned.into_iter().map(|group| (group.name, group.level, group.track)).collect(),
         groups: groups.into_values().filter(|group| wanted(group.level, group.track)).collect(),
         failures: Vec::new(),
-        complete: true,
+        complete,
         started,
         elapsed,
         profile,

@@ -6,7 +6,7 @@ use super::table::{Align, columns, grouped};
 use super::{Answer, BAD, BOLD, DIM, Failure, GOOD, Host, exit, paint, plural, write_file};
 use crate::batch::{Level, Track};
 use crate::cases;
-use crate::certificate::{Identity, SecretKey};
+use crate::certificate::{Certificate, Identity, Sample, SecretKey};
 use crate::failure::ParityFailure;
 use crate::journal::{self, Header, Journal, JournalError, Recorded};
 use crate::report::{LevelState, Report};
@@ -16,26 +16,30 @@ use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use vyre_driver::CancelToken;
 use vyre_foundation::ir::Digest;
 
 /// Failures that are told in full; the others are listed.
 const TOLD_MAX: usize = 3;
+/// Groups whose outputs are computed again before a certificate is signed.
+const OWN_SAMPLE: usize = 8;
 /// Bytes of a failure's buffers that JSON has.
 const JSON_BYTES_MAX: usize = 4096;
 
 pub(super) fn run(args: &Certify, host: &Host<'_>) -> Result<Answer, Failure> {
     // What would spoil the end of a long run is found at its start.
     let key = args.sign.as_deref().map(secret_key).transpose()?;
-    for path in [&args.output, &args.html, &args.junit].into_iter().flatten() {
-        check_folder(path)?;
-    }
+    check_paths(args)?;
+    check_case(args)?;
     let (report, cancelled) = match args.merge.is_empty() {
         true => execute(args, host)?,
         false => (merged(args)?, false),
     };
+    if !args.merge.is_empty() && !report.complete {
+        return Err(missing(&report.certificate().err().unwrap_or_default()));
+    }
     if let Some(path) = &args.html {
         write_file(path, &report.to_html())?;
     }
@@ -45,6 +49,7 @@ pub(super) fn run(args: &Certify, host: &Host<'_>) -> Result<Answer, Failure> {
     let mut written = None;
     if let Some(path) = args.output.as_deref().filter(|_| report.failures.is_empty() && !cancelled) {
         let certificate = report.certificate().map_err(|failures| missing(&failures))?;
+        check_own(&certificate)?;
         let certificate = match &key {
             Some(key) => certificate.sign(key),
             None => certificate,
@@ -72,16 +77,60 @@ fn secret_key(path: &Path) -> Result<SecretKey, Failure> {
         .map_err(|error| Failure::with_fix(exit::USAGE, &format!("{}: {error}", path.display())))
 }
 
+/// A certificate is not signed before it stands what strangers will ask of it: journals are files that anyone may edit.
+fn check_own(certificate: &Certificate) -> Result<(), Failure> {
+    let again = Certificate::from_json(certificate.to_json().as_bytes());
+    let checked = again.and_then(|again| again.verify(&[], Sample::Random(OWN_SAMPLE)));
+    checked.map(drop).map_err(|error| {
+        Failure::new(exit::FINDINGS, error.message, "run the suite again with a new journal")
+    })
+}
+
+/// Refuses outputs that would lie in the same file, or over what is read.
+fn check_paths(args: &Certify) -> Result<(), Failure> {
+    let outputs: Vec<&PathBuf> = [&args.output, &args.html, &args.junit].into_iter().flatten().collect();
+    let inputs = args.sign.iter().chain(&args.journal).chain(&args.merge);
+    let mut taken: Vec<PathBuf> = inputs.map(|path| place(path)).collect();
+    for path in outputs {
+        check_folder(path)?;
+        let place = place(path);
+        if taken.contains(&place) {
+            return Err(Failure::usage(
+                format!("{} is named twice, and writing it would destroy what is there", path.display()),
+                "give the certificate, each report, the journal and the key files of their own",
+            ));
+        }
+        taken.push(place);
+    }
+    Ok(())
+}
+
+/// Where a path leads, as far as the file system tells.
+fn place(path: &Path) -> PathBuf {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let named = || Some(folder.canonicalize().ok()?.join(path.file_name()?));
+    path.canonicalize().ok().or_else(named).unwrap_or_else(|| path.to_owned())
+}
+
+/// A name that cannot be a case's must not read as a case that passed.
+fn check_case(args: &Certify) -> Result<(), Failure> {
+    let Some(case) = &args.case else { return Ok(()) };
+    let number = case.split_once('#').map(|(_, number)| number.parse::<u32>());
+    if case.is_empty() || matches!(number, Some(Err(_))) {
+        return Err(nothing(args));
+    }
+    Ok(())
+}
+
 fn check_folder(path: &Path) -> Result<(), Failure> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    match folder {
-        Some(folder) if !folder.is_dir() => Err(Failure::new(
-            exit::IO,
-            format!("cannot write {}: there is no folder {}", path.display(), folder.display()),
-            "make the folder, or name another",
-        )),
-        Some(_) | None => Ok(()),
-    }
+    let why = match folder {
+        _ if path.is_dir() => "it is a folder".into(),
+        Some(folder) if !folder.is_dir() => format!("there is no folder {}", folder.display()),
+        Some(_) | None => return Ok(()),
+    };
+    let message = format!("cannot write {}: {why}", path.display());
+    Err(Failure::new(exit::IO, message, "make the folder, or name another place"))
 }
 
 fn journal_failure(path: &Path, error: JournalError) -> Failure {
@@ -148,9 +197,9 @@ fn execute(args: &Certify, host: &Host<'_>) -> Result<(Report, bool), Failure> {
     }
     if let Some(Recorded { started, worked, .. }) = recorded {
         report.started = started;
-        report.elapsed += worked;
+        report.elapsed = report.elapsed.saturating_add(worked);
     }
-    if report.groups.is_empty() && !cancel.is_cancelled() {
+    if report.dispatches() == 0 && !cancel.is_cancelled() {
         return Err(nothing(args));
     }
     Ok((report, cancel.is_cancelled()))

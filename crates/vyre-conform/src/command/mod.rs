@@ -17,6 +17,7 @@ use crate::target::{DriverTarget, Target, VendorTarget};
 use anstyle::{AnsiColor, Style};
 pub use args::Command;
 use serde_json::Value;
+use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 pub use vendor::main;
@@ -187,8 +188,15 @@ impl Host<'_> {
 }
 
 /// Reads a text file that is small.
+/// The most bytes of a key file.
+const KEY_BYTES_MAX: u64 = 64 << 10;
+
+/// A key's file, as far as any key reaches: a device that never ends does not fill the memory.
 fn read_text(path: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(path).map_err(|error| Failure::io("read", path, &error, "check the file's name"))
+    let mut text = String::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(KEY_BYTES_MAX).read_to_string(&mut text));
+    read.map_err(|error| Failure::io("read", path, &error, "check the file's name"))?;
+    Ok(text)
 }
 
 fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
