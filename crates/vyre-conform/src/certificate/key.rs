@@ -2,7 +2,9 @@
 
 use super::statement::{Hex, parse_hex};
 use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
-use ed25519_dalek::pkcs8::{DecodePrivateKey, DecodePublicKey, EncodePrivateKey, EncodePublicKey};
+use ed25519_dalek::pkcs8::{
+    DecodePrivateKey, DecodePublicKey, EncodePrivateKey, EncodePublicKey, KeypairBytes,
+};
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use std::fmt;
 
@@ -34,7 +36,9 @@ impl SecretKey {
 
     /// The PEM file's text. Keep it where only you can read it.
     pub fn to_pem(&self) -> String {
-        let pem = self.0.to_pkcs8_pem(LineEnding::LF).expect("an Ed25519 key has a PKCS#8 form");
+        // The form with the public key in it is younger, and some tools cannot read it.
+        let key = KeypairBytes { secret_key: self.0.to_bytes(), public_key: None };
+        let pem = key.to_pkcs8_pem(LineEnding::LF).expect("an Ed25519 key has a PKCS#8 form");
         pem.as_str().to_owned()
     }
 
@@ -125,6 +129,7 @@ mod tests {
         let pem = "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n-----END PRIVATE KEY-----\n";
         let public = "-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n";
         let key = SecretKey::from_pem(pem).unwrap();
+        assert_eq!(key.to_pem(), pem);
         assert_eq!(key.public().to_pem(), public);
         assert_eq!(PublicKey::parse(public), Ok(key.public()));
     }

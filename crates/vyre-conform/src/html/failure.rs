@@ -57,7 +57,7 @@ fn one(page: &mut String, failure: &ParityFailure, open: bool) {
     if let Some(Difference { buffer, element, expected, actual, count }) = &failure.difference {
         let _ = writeln!(
             page,
-            "<p>first at <code>@{}[{element}]</code>: expected <code>{}</code>, got <code>{}</code>; {} in all</p>",
+            "<p>first at <code>@{}[{element}]</code>: expected <code>{}</code>, got <code>{}</code>; elements that differ: {}</p>",
             escape(buffer),
             escape(expected),
             escape(actual),

@@ -294,7 +294,7 @@ fn particulars(page: &mut String, report: &Report) {
         ),
     ];
     page.push_str("<section>\n<h2>Particulars</h2>\n<dl class=\"facts\">\n");
-    for (name, value) in rows {
+    for (name, value) in rows.into_iter().filter(|(_, value)| !value.is_empty()) {
         let _ = writeln!(page, "<dt>{name}</dt><dd>{}</dd>", escape(value.trim()));
     }
     page.push_str("</dl>\n</section>\n");
