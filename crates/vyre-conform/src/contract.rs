@@ -92,16 +92,20 @@ pub enum Feature {
     /// `atomic_min` and `atomic_max` on 64-bit elements without a result: several lanes may reach an element at once. All
     /// else on 64-bit integers is exact with 32-bit atomics; this is not.
     AtomicMinMax64,
+    /// The lookup buffer of `Convention::V2`. The suite takes this one from
+    /// [`max_convention`](VyreBackend::max_convention), whatever the profile says.
+    ConventionV2,
 }
 
 impl Feature {
     /// Every feature.
-    pub const ALL: [Feature; 1] = [Feature::AtomicMinMax64];
+    pub const ALL: [Feature; 2] = [Feature::AtomicMinMax64, Feature::ConventionV2];
 
     /// The name in certificates.
     pub const fn name(self) -> &'static str {
         match self {
             Feature::AtomicMinMax64 => "atomic-min-max-64",
+            Feature::ConventionV2 => "convention-v2",
         }
     }
 }

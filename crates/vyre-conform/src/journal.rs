@@ -277,7 +277,8 @@ mod tests {
     }
 
     fn header() -> Header {
-        let target = Identity::new(ReferenceBackend.name(), false, &ReferenceBackend.profile());
+        let target = crate::target::VendorTarget::new(&ReferenceBackend);
+        let target = Identity::new(ReferenceBackend.name(), false, crate::target::Target::profile(&target));
         Header::new(target, Size::Quick, [3; 32])
     }
 

@@ -77,7 +77,7 @@ impl<'a> DriverTarget<'a> {
             workgroup_bytes_max: narrow(u64::from(device.max_shared_memory_bytes)),
             buffer_bytes_max: published(backend.max_storage_buffer_bytes()),
             workgroups_max: backend.max_compute_workgroups_per_dimension(),
-            features: Feature::ALL.into_iter().collect(),
+            features: [Feature::AtomicMinMax64].into(),
         };
         DriverTarget { backend, profile }
     }
@@ -213,7 +213,12 @@ pub(crate) struct VendorTarget<'a> {
 
 impl<'a> VendorTarget<'a> {
     pub(crate) fn new(backend: &'a dyn VyreBackend) -> VendorTarget<'a> {
-        VendorTarget { backend, profile: backend.profile(), input: RefCell::default() }
+        let mut profile = backend.profile();
+        match backend.max_convention() {
+            Convention::V1 => profile.features.remove(&Feature::ConventionV2),
+            Convention::V2 { .. } => profile.features.insert(Feature::ConventionV2),
+        };
+        VendorTarget { backend, profile, input: RefCell::default() }
     }
 }
 
@@ -281,7 +286,7 @@ impl VyreBackend for ReferenceBackend {
             driver: "none".into(),
             invocations_max: 1024,
             workgroup_bytes_max: 256 << 10,
-            features: Feature::ALL.into_iter().collect(),
+            features: [Feature::AtomicMinMax64].into(),
             ..Profile::floor()
         }
     }
