@@ -187,7 +187,6 @@ impl Host<'_> {
     }
 }
 
-/// Reads a text file that is small.
 /// The most bytes of a key file.
 const KEY_BYTES_MAX: u64 = 64 << 10;
 
