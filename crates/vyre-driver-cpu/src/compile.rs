@@ -4,6 +4,7 @@ use crate::device::{CpuBackend, CpuConfig, Device, Emitter, ID};
 use crate::executable::Executable;
 use crate::launch;
 use crate::portable::{self, Portable};
+use crate::vector::code::Function;
 use crate::vector::lower::{Shape, lower};
 use std::sync::Arc;
 use vyre_driver::admission::check;
@@ -17,8 +18,18 @@ use vyre_foundation::validate::{ValidProgram, validate};
 /// Makes machine code for this host.
 pub(crate) struct Compiler {
     portable: Portable,
-    shape: Shape,
+    native: Option<Native>,
+    /// The most vectors in flight; 0 leaves it to the emitter.
+    vectors: u32,
 }
+
+/// The emitter for this very processor.
+#[cfg(all(target_arch = "x86_64", unix))]
+type Native = crate::x86::Level;
+
+/// There is none.
+#[cfg(not(all(target_arch = "x86_64", unix)))]
+type Native = std::convert::Infallible;
 
 /// A program as machine code.
 pub(crate) struct Pipeline {
@@ -42,14 +53,7 @@ impl Compiler {
             reason,
             fix: "use another backend: there is no code generator for this processor".to_owned(),
         })?;
-        let mut shape = match config.emitter {
-            Emitter::Auto | Emitter::Portable => portable::SHAPE,
-        };
-        if config.vectors > 0 {
-            // Asked for, so registers have no say.
-            (shape.vectors_max, shape.registers) = (config.vectors.next_power_of_two().min(16), u32::MAX);
-        }
-        Ok(Compiler { portable, shape })
+        Ok(Compiler { portable, native: native(config.emitter)?, vectors: config.vectors })
     }
 
     fn compile(&self, valid: &ValidProgram) -> Result<Pipeline, BackendError> {
@@ -57,22 +61,92 @@ impl Compiler {
         let failed = |message: String| BackendError::CompileFailed { backend: ID.to_owned(), message };
         let (numbered, traps) = number_traps(parts).map_err(failed)?;
         let program = optimise(&numbered);
-        let function = lower(&program, self.shape)
-            .map_err(|name| BackendError::UnsupportedFeature { name, backend: ID.to_owned() })?;
         let (mut lines, mut loops) = (0, false);
         walk(&program.parts().body.block, |_, _, node| {
             lines += 1;
             loops |= matches!(node, Node::For { .. });
         });
-        Ok(Pipeline {
-            code: self.portable.compile(&function).map_err(failed)?,
-            scratch_bytes: function.scratch_bytes,
-            tables: tables(program.parts()),
-            traps,
-            lines,
-            loops,
-        })
+        let (code, scratch_bytes) = self.emit(&program)?;
+        Ok(Pipeline { code, scratch_bytes, tables: tables(program.parts()), traps, lines, loops })
     }
+
+    /// The machine code and the scratch memory it wants. What the processor's own emitter does not take, the portable one does.
+    fn emit(&self, program: &ValidProgram) -> Result<(Executable, u64), BackendError> {
+        let failed = |message: String| BackendError::CompileFailed { backend: ID.to_owned(), message };
+        if let Some(native) = self.native {
+            let function = self.lower(program, native_shape(native))?;
+            match emit_native(native, &function) {
+                Ok(code) => return Ok((code, function.scratch_bytes)),
+                Err(reason) => {
+                    tracing::warn!(
+                        program = program.parts().name.as_ref() as &str,
+                        reason,
+                        "compiled by the portable emitter"
+                    );
+                }
+            }
+        }
+        let function = self.lower(program, portable::SHAPE)?;
+        Ok((self.portable.compile(&function).map_err(failed)?, function.scratch_bytes))
+    }
+
+    fn lower(&self, program: &ValidProgram, mut shape: Shape) -> Result<Function, BackendError> {
+        if self.vectors > 0 {
+            // Asked for, so registers have no say.
+            (shape.vectors_max, shape.registers) = (self.vectors.next_power_of_two().min(16), u32::MAX);
+        }
+        lower(program, shape)
+            .map_err(|name| BackendError::UnsupportedFeature { name, backend: ID.to_owned() })
+    }
+}
+
+/// The processor's own emitter, if it is asked for and there is one.
+#[cfg(all(target_arch = "x86_64", unix))]
+fn native(emitter: Emitter) -> Result<Option<Native>, BackendError> {
+    let level = match emitter {
+        Emitter::Auto => return Ok(Native::detect()),
+        Emitter::Portable => return Ok(None),
+        Emitter::Avx2 => Native::Avx2,
+        Emitter::Avx512 => Native::Avx512,
+    };
+    if level.is_there() { Ok(Some(level)) } else { Err(not_here(emitter)) }
+}
+
+#[cfg(not(all(target_arch = "x86_64", unix)))]
+fn native(emitter: Emitter) -> Result<Option<Native>, BackendError> {
+    match emitter {
+        Emitter::Auto | Emitter::Portable => Ok(None),
+        Emitter::Avx2 | Emitter::Avx512 => Err(not_here(emitter)),
+    }
+}
+
+fn not_here(emitter: Emitter) -> BackendError {
+    BackendError::Unavailable {
+        backend: ID.to_owned(),
+        reason: format!("this processor does not run what {emitter:?} emits"),
+        fix: "leave the emitter at `Emitter::Auto`".to_owned(),
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", unix))]
+fn native_shape(native: Native) -> Shape {
+    native.shape()
+}
+
+#[cfg(all(target_arch = "x86_64", unix))]
+fn emit_native(native: Native, function: &Function) -> Result<Executable, String> {
+    let (code, entry) = crate::x86::compile(function, native)?;
+    Executable::new(&code, entry)
+}
+
+#[cfg(not(all(target_arch = "x86_64", unix)))]
+fn native_shape(native: Native) -> Shape {
+    match native {}
+}
+
+#[cfg(not(all(target_arch = "x86_64", unix)))]
+fn emit_native(native: Native, _: &Function) -> Result<Executable, String> {
+    match native {}
 }
 
 /// The program with its functions inlined and its traps numbered in program order, and what the numbers stand for.

@@ -51,6 +51,10 @@ pub enum Emitter {
     Auto,
     /// Cranelift, with vectors of 128 bits.
     Portable,
+    /// Our own, with AVX2: vectors of 256 bits.
+    Avx2,
+    /// Our own, with AVX-512: vectors of 512 bits.
+    Avx512,
 }
 
 impl CpuBackend {

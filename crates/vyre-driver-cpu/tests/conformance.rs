@@ -7,16 +7,24 @@ use vyre_driver_cpu::{CpuBackend, CpuConfig, Emitter};
 
 #[test]
 fn the_suite_finds_nothing_wrong() {
-    let emitter = Emitter::Portable;
-    let backend = CpuBackend::new(CpuConfig { emitter, ..CpuConfig::default() }).expect("this host has it");
-    let full = std::env::var("VYRE_CONFORM").is_ok_and(|size| size == "full");
-    let suite = if full { ConformanceSuite::new() } else { ConformanceSuite::quick() };
-    let report = suite.run_driver(&backend);
-    let failures: Vec<String> = report.failures.iter().take(10).map(ToString::to_string).collect();
-    assert!(
-        failures.is_empty(),
-        "{} failures with {emitter:?}:\n{}",
-        report.failures.len(),
-        failures.join("\n\n")
-    );
+    for emitter in [Emitter::Portable, Emitter::Avx2, Emitter::Avx512] {
+        let backend = match CpuBackend::new(CpuConfig { emitter, ..CpuConfig::default() }) {
+            Ok(backend) => backend,
+            Err(error) if emitter != Emitter::Portable => {
+                eprintln!("SKIP {emitter:?}: {error}");
+                continue;
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let full = std::env::var("VYRE_CONFORM").is_ok_and(|size| size == "full");
+        let suite = if full { ConformanceSuite::new() } else { ConformanceSuite::quick() };
+        let report = suite.run_driver(&backend);
+        let failures: Vec<String> = report.failures.iter().take(10).map(ToString::to_string).collect();
+        assert!(
+            failures.is_empty(),
+            "{} failures with {emitter:?}:\n{}",
+            report.failures.len(),
+            failures.join("\n\n")
+        );
+    }
 }

@@ -1,0 +1,454 @@
+//! Vector code as the register allocator sees it, and what each op needs of registers.
+//!
+//! Constants have no registers: they are immediates or lie in memory, except 64-bit integers that no immediate holds and
+//! arguments of jumps. A comparison that only the branch behind it reads is part of the branch. Two general, two vector and
+//! two mask registers are never allocated: within one op they are the emitter's, between ops they serve moves.
+
+use super::asm::Level;
+use crate::vector::code::{BitOp, FloatOp, Function, Inst, IntOp, Kind, Num, Op, Reg, Rmw, ShiftOp, Term};
+use regalloc2::{
+    Block, InstRange, MachineEnv, Operand, OperandConstraint, OperandKind, OperandPos, PReg, PRegSet,
+    RegClass, VReg,
+};
+
+/// Numbers of general registers.
+pub(super) const RAX: u8 = 0;
+pub(super) const RCX: u8 = 1;
+pub(super) const RDX: u8 = 2;
+pub(super) const RBX: u8 = 3;
+pub(super) const RSP: u8 = 4;
+pub(super) const RBP: u8 = 5;
+pub(super) const RSI: u8 = 6;
+pub(super) const RDI: u8 = 7;
+pub(super) const R8: u8 = 8;
+pub(super) const R9: u8 = 9;
+/// The emitter's own general registers. Moves between ops use the second.
+pub(super) const GP_SCRATCH: [u8; 2] = [10, 11];
+/// The emitter's own mask register that can be a predicate. Moves between ops use 0.
+pub(super) const K_SCRATCH: u8 = 7;
+
+/// The emitter's own vector registers. Moves between ops use the second.
+pub(super) const fn vec_scratch(level: Level) -> [u8; 2] {
+    match level {
+        Level::Avx2 => [14, 15],
+        Level::Avx512 => [30, 31],
+    }
+}
+
+/// What a constant is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Constant {
+    /// It is none, or has a register.
+    No,
+    /// As [`Op::Const`] has it.
+    Bits(u64),
+    /// Lane i holds i.
+    Lanes,
+}
+
+/// What is emitted at one place of the allocator's program.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step {
+    /// The function's parameters come in.
+    Args,
+    /// An instruction of a block.
+    Op(Inst),
+    /// A constant into a register, for a jump's argument.
+    Argument(Reg),
+    /// The end of a block; with the comparison that it branches on, if that is part of it.
+    End(u32, Option<Op>),
+}
+
+/// What an op destroys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Clobber {
+    Nothing,
+    Rax,
+    RaxRdx,
+    /// A call of a helper.
+    Call,
+}
+
+/// What an op wants of its registers besides having them.
+#[derive(Clone, Copy, Debug)]
+struct Needs {
+    /// The result is written before all operands were read.
+    early: bool,
+    /// Operands are read after something was destroyed.
+    late_uses: bool,
+    clobber: Clobber,
+}
+
+/// The program of the allocator.
+pub(super) struct Plan<'a> {
+    pub(super) function: &'a Function,
+    pub(super) level: Level,
+    pub(super) constants: Vec<Constant>,
+    pub(super) steps: Vec<Step>,
+    operands: Vec<Operand>,
+    /// By step: where its operands end.
+    ends: Vec<u32>,
+    clobbers: Vec<PRegSet>,
+    ranges: Vec<InstRange>,
+    succs: Vec<Vec<Block>>,
+    preds: Vec<Vec<Block>>,
+    params: Vec<Vec<VReg>>,
+    args: Vec<Vec<VReg>>,
+    vregs: usize,
+    none: Vec<VReg>,
+}
+
+/// Whether an op is a call of a helper: what is rare and has no instruction.
+pub(super) fn is_call(op: &Op, level: Level, kind: impl Fn(Reg) -> Kind) -> bool {
+    let old = level == Level::Avx2;
+    match op {
+        Op::Int(IntOp::DivU | IntOp::DivS | IntOp::RemU | IntOp::RemS, a, _) => {
+            kind(*a) == Kind::V64 || old && kind(*a) == Kind::V32
+        }
+        Op::Int(IntOp::MulHiU | IntOp::MulHiS, a, _) => kind(*a) == Kind::V64,
+        Op::Float(FloatOp::Rem, ..) => true,
+        Op::Bit(BitOp::Clz, a) => old && kind(*a).is_vector(),
+        Op::Convert { from, to, value } => {
+            let native = matches!(
+                (from, to),
+                (Num::I32, Num::F32 | Num::F64) | (Num::F32, Num::F64) | (Num::F64, Num::F32)
+            );
+            old && kind(*value).is_vector() && (from.is_float() || to.is_float()) && !native
+        }
+        _ => false,
+    }
+}
+
+fn needs(op: &Op, level: Level, kind: impl Fn(Reg) -> Kind) -> Needs {
+    let plain = Needs { early: false, late_uses: false, clobber: Clobber::Nothing };
+    let early = Needs { early: true, ..plain };
+    if is_call(op, level, &kind) {
+        return Needs { clobber: Clobber::Call, ..plain };
+    }
+    match op {
+        Op::Int(
+            IntOp::DivU | IntOp::DivS | IntOp::RemU | IntOp::RemS | IntOp::MulHiU | IntOp::MulHiS,
+            a,
+            _,
+        ) if kind(*a).is_scalar() => Needs { clobber: Clobber::RaxRdx, ..plain },
+        Op::Int(
+            IntOp::MulHiU | IntOp::MulHiS | IntOp::DivU | IntOp::DivS | IntOp::RemU | IntOp::RemS,
+            ..,
+        )
+        | Op::Shift(ShiftOp::RotL, ..)
+        | Op::Gather(..) => early,
+        Op::Bit(BitOp::Popcount, a) if kind(*a).is_vector() => early,
+        Op::Select(cond, a, _) if kind(*cond) == Kind::S32 && !kind(*a).is_scalar() => early,
+        Op::Rmw { op, shared: true, .. } if !matches!(op, Rmw::Add | Rmw::Sub | Rmw::Exchange) => {
+            Needs { late_uses: true, clobber: Clobber::Rax, ..plain }
+        }
+        // The result's register may hold a constant meanwhile.
+        Op::Rmw { shared: false, .. } => early,
+        Op::CompareExchange { .. } => Needs { late_uses: true, clobber: Clobber::Rax, ..plain },
+        _ => plain,
+    }
+}
+
+fn gp(number: u8) -> PReg {
+    PReg::new(number.into(), RegClass::Int)
+}
+
+fn gp_set(numbers: &[u8]) -> PRegSet {
+    numbers.iter().fold(PRegSet::empty(), |set, number| set.with(gp(*number)))
+}
+
+fn vec_count(level: Level) -> usize {
+    vec_scratch(level)[0].into()
+}
+
+fn class_set(class: RegClass, numbers: std::ops::Range<usize>) -> PRegSet {
+    numbers.fold(PRegSet::empty(), |set, number| set.with(PReg::new(number, class)))
+}
+
+/// The registers that may be allocated.
+pub(super) fn machine(level: Level) -> MachineEnv {
+    let vectors = class_set(RegClass::Float, 0..vec_count(level));
+    let masks = match level {
+        Level::Avx2 => PRegSet::empty(),
+        Level::Avx512 => class_set(RegClass::Vector, 1..usize::from(K_SCRATCH)),
+    };
+    let general = gp_set(&[RAX, RCX, RDX, RBX, RSI, RDI, R8, R9, 12, 13, 14, 15]);
+    MachineEnv {
+        preferred_regs_by_class: [general, vectors, masks],
+        non_preferred_regs_by_class: [PRegSet::empty(); 3],
+        scratch_by_class: [
+            Some(gp(GP_SCRATCH[1])),
+            Some(PReg::new(vec_scratch(level)[1].into(), RegClass::Float)),
+            Some(PReg::new(0, RegClass::Vector)),
+        ],
+        fixed_stack_slots: Vec::new(),
+    }
+}
+
+impl<'a> Plan<'a> {
+    pub(super) fn new(function: &'a Function, level: Level) -> Plan<'a> {
+        let blocks = function.blocks.len();
+        let mut plan = Plan {
+            function,
+            level,
+            constants: constants(function),
+            steps: Vec::new(),
+            operands: Vec::new(),
+            ends: Vec::new(),
+            clobbers: Vec::new(),
+            ranges: Vec::with_capacity(blocks),
+            succs: vec![Vec::new(); blocks],
+            preds: vec![Vec::new(); blocks],
+            params: Vec::with_capacity(blocks),
+            args: vec![Vec::new(); blocks],
+            vregs: function.kinds.len(),
+            none: Vec::new(),
+        };
+        let uses = count_uses(function);
+        for at in 0..blocks {
+            plan.block(at, &uses);
+        }
+        plan
+    }
+
+    fn block(&mut self, at: usize, uses: &[u32]) {
+        let block = &self.function.blocks[at];
+        let start = self.steps.len();
+        if at == 0 {
+            for (param, number) in block.params.iter().zip([RDI, RSI, RDX, RCX]) {
+                self.operands.push(Operand::reg_fixed_def(self.vreg(*param), gp(number)));
+            }
+            self.close(Step::Args, PRegSet::empty());
+            self.params.push(Vec::new());
+        } else {
+            self.params.push(block.params.iter().map(|param| self.vreg(*param)).collect());
+        }
+        let fused = fused(self.function, at, uses);
+        for (place, inst) in block.insts.iter().enumerate() {
+            let folded = inst.result.is_some_and(|result| self.constants[result.index()] != Constant::No);
+            if !folded && fused != Some(place) {
+                self.inst(inst);
+            }
+        }
+        self.end(at, fused.map(|place| block.insts[place].op));
+        self.ranges.push(InstRange::new(regalloc2::Inst::new(start), regalloc2::Inst::new(self.steps.len())));
+    }
+
+    fn inst(&mut self, inst: &Inst) {
+        let kinds = &self.function.kinds;
+        let needs = needs(&inst.op, self.level, |reg| kinds[reg.index()]);
+        let pos = if needs.late_uses { OperandPos::Late } else { OperandPos::Early };
+        self.uses(&inst.op, pos);
+        let first = PReg::new(0, RegClass::Float);
+        if let Some(result) = inst.result {
+            let vreg = self.vreg(result);
+            let (constraint, pos) = match (needs.clobber, needs.early) {
+                (Clobber::Call, _) => (OperandConstraint::FixedReg(first), OperandPos::Late),
+                (_, true) => (OperandConstraint::Reg, OperandPos::Early),
+                (_, false) => (OperandConstraint::Reg, OperandPos::Late),
+            };
+            self.operands.push(Operand::new(vreg, constraint, OperandKind::Def, pos));
+        }
+        let clobbers = match needs.clobber {
+            Clobber::Nothing => PRegSet::empty(),
+            Clobber::Rax => gp_set(&[RAX]),
+            Clobber::RaxRdx => gp_set(&[RAX, RDX]),
+            Clobber::Call => {
+                let env = machine(self.level);
+                let [_, mut vectors, masks] = env.preferred_regs_by_class;
+                if inst.result.is_some() {
+                    vectors.remove(first);
+                }
+                let mut all = gp_set(&[RAX, RCX, RDX, RSI, RDI, R8, R9]);
+                all.union_from(vectors);
+                all.union_from(masks);
+                all
+            }
+        };
+        self.close(Step::Op(*inst), clobbers);
+    }
+
+    fn uses(&mut self, op: &Op, pos: OperandPos) {
+        op.for_each_operand(|reg| {
+            if self.constants[reg.index()] == Constant::No {
+                let vreg = self.vreg(reg);
+                self.operands.push(Operand::new(vreg, OperandConstraint::Reg, OperandKind::Use, pos));
+            }
+        });
+    }
+
+    fn end(&mut self, at: usize, fused: Option<Op>) {
+        match &self.function.blocks[at].term {
+            Term::Return => {}
+            Term::Jump(to, args) => {
+                for arg in args {
+                    let vreg = match self.constants[arg.index()] {
+                        Constant::No => self.vreg(*arg),
+                        Constant::Bits(_) | Constant::Lanes => self.argument(*arg),
+                    };
+                    self.args[at].push(vreg);
+                }
+                self.edge(at, to.index());
+            }
+            Term::Branch { cond, then, otherwise } => {
+                match &fused {
+                    Some(op) => self.uses(op, OperandPos::Early),
+                    None if self.constants[cond.index()] == Constant::No => {
+                        self.operands.push(Operand::reg_use(self.vreg(*cond)));
+                    }
+                    None => {}
+                }
+                self.edge(at, then.index());
+                self.edge(at, otherwise.index());
+            }
+        }
+        self.close(Step::End(at as u32, fused), PRegSet::empty());
+    }
+
+    /// A constant in a register of its own.
+    fn argument(&mut self, reg: Reg) -> VReg {
+        let vreg = VReg::new(self.vregs, self.class(reg));
+        self.vregs += 1;
+        self.operands.push(Operand::reg_def(vreg));
+        self.close(Step::Argument(reg), PRegSet::empty());
+        vreg
+    }
+
+    fn edge(&mut self, from: usize, to: usize) {
+        self.succs[from].push(Block::new(to));
+        self.preds[to].push(Block::new(from));
+    }
+
+    fn close(&mut self, step: Step, clobbers: PRegSet) {
+        self.steps.push(step);
+        self.ends.push(self.operands.len() as u32);
+        self.clobbers.push(clobbers);
+    }
+
+    fn class(&self, reg: Reg) -> RegClass {
+        match self.function.kind(reg) {
+            Kind::S32 | Kind::S64 => RegClass::Int,
+            Kind::V32 | Kind::V64 => RegClass::Float,
+            Kind::Mask if self.level == Level::Avx512 => RegClass::Vector,
+            Kind::Mask => RegClass::Float,
+        }
+    }
+
+    fn vreg(&self, reg: Reg) -> VReg {
+        VReg::new(reg.index(), self.class(reg))
+    }
+}
+
+/// The constants that need no registers.
+fn constants(function: &Function) -> Vec<Constant> {
+    let mut constants = vec![Constant::No; function.kinds.len()];
+    for inst in function.blocks.iter().flat_map(|block| &block.insts) {
+        let Some(result) = inst.result else { continue };
+        constants[result.index()] = match inst.op {
+            Op::Const(bits) if function.kind(result) == Kind::S64 && i32::try_from(bits as i64).is_err() => {
+                Constant::No
+            }
+            Op::Const(bits) => Constant::Bits(bits),
+            Op::LaneIndex => Constant::Lanes,
+            _ => Constant::No,
+        };
+    }
+    constants
+}
+
+fn count_uses(function: &Function) -> Vec<u32> {
+    let mut uses = vec![0; function.kinds.len()];
+    for block in &function.blocks {
+        block.insts.iter().for_each(|inst| inst.op.for_each_operand(|reg| uses[reg.index()] += 1));
+        block.term.for_each_operand(|reg| uses[reg.index()] += 1);
+    }
+    uses
+}
+
+/// The comparison of integers in a block that only the block's own branch reads.
+fn fused(function: &Function, at: usize, uses: &[u32]) -> Option<usize> {
+    let block = &function.blocks[at];
+    let Term::Branch { cond, .. } = &block.term else { return None };
+    let place = block.insts.iter().rposition(|inst| inst.result == Some(*cond))?;
+    let scalar = function.kind(*cond) == Kind::S32;
+    (scalar && uses[cond.index()] == 1 && matches!(block.insts[place].op, Op::IntCmp(..))).then_some(place)
+}
+
+/// Bytes of a register on the stack.
+pub(super) const fn spill_bytes(class: RegClass, level: Level) -> usize {
+    match (class, level) {
+        (RegClass::Int | RegClass::Vector, _) => 8,
+        (RegClass::Float, Level::Avx2) => 32,
+        (RegClass::Float, Level::Avx512) => 64,
+    }
+}
+
+impl regalloc2::Function for Plan<'_> {
+    fn num_insts(&self) -> usize {
+        self.steps.len()
+    }
+
+    fn num_blocks(&self) -> usize {
+        self.ranges.len()
+    }
+
+    fn entry_block(&self) -> Block {
+        Block::new(0)
+    }
+
+    fn block_insns(&self, block: Block) -> InstRange {
+        self.ranges[block.index()]
+    }
+
+    fn block_succs(&self, block: Block) -> &[Block] {
+        &self.succs[block.index()]
+    }
+
+    fn block_preds(&self, block: Block) -> &[Block] {
+        &self.preds[block.index()]
+    }
+
+    fn block_params(&self, block: Block) -> &[VReg] {
+        &self.params[block.index()]
+    }
+
+    fn is_ret(&self, at: regalloc2::Inst) -> bool {
+        self.ended(at).is_some_and(|block| self.succs[block].is_empty())
+    }
+
+    fn is_branch(&self, at: regalloc2::Inst) -> bool {
+        self.ended(at).is_some_and(|block| !self.succs[block].is_empty())
+    }
+
+    fn branch_blockparams(&self, block: Block, _: regalloc2::Inst, _: usize) -> &[VReg] {
+        // Only jumps carry arguments, and they have one successor.
+        if self.succs[block.index()].len() == 1 { &self.args[block.index()] } else { &self.none }
+    }
+
+    fn inst_operands(&self, at: regalloc2::Inst) -> &[Operand] {
+        let start = if at.index() == 0 { 0 } else { self.ends[at.index() - 1] as usize };
+        &self.operands[start..self.ends[at.index()] as usize]
+    }
+
+    fn inst_clobbers(&self, at: regalloc2::Inst) -> PRegSet {
+        self.clobbers[at.index()]
+    }
+
+    fn num_vregs(&self) -> usize {
+        self.vregs
+    }
+
+    fn spillslot_size(&self, class: RegClass) -> usize {
+        spill_bytes(class, self.level) / 8
+    }
+}
+
+impl Plan<'_> {
+    /// The block that ends here.
+    fn ended(&self, at: regalloc2::Inst) -> Option<usize> {
+        match self.steps[at.index()] {
+            Step::End(block, _) => Some(block as usize),
+            Step::Args | Step::Op(_) | Step::Argument(_) => None,
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Machine code under construction: instructions, labels, constants.
+//!
+//! `iced-x86` encodes each instruction at once. Branches are near ones of 32 bits, filled in when their labels are known.
+//! Constants lie in front of the code, 64 bytes each, and grow downward: so code can name them before it is known how many
+//! there are. The first error is kept and comes out at the end.
+
+use iced_x86::{Code, Encoder, Instruction, OpKind, Register};
+use std::collections::HashMap;
+
+/// Which instructions there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Level {
+    /// AVX2 with FMA, BMI1, BMI2, LZCNT and F16C.
+    Avx2,
+    /// AVX-512 F, BW, DQ, VL and CD besides.
+    Avx512,
+}
+
+/// How wide a vector is. The numbers count steps from 128 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Width {
+    /// 128 bits.
+    X = 0,
+    /// 256 bits.
+    Y = 1,
+    /// 512 bits.
+    Z = 2,
+}
+
+impl Width {
+    /// The next narrower one.
+    pub(super) fn half(self) -> Width {
+        if self == Width::Z { Width::Y } else { Width::X }
+    }
+}
+
+/// An address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Mem {
+    pub(super) base: Register,
+    pub(super) index: Register,
+    pub(super) scale: u32,
+    pub(super) disp: i64,
+}
+
+/// An operand of an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arg {
+    Reg(Register),
+    Mem(Mem),
+    /// An immediate byte.
+    Imm8(u8),
+    /// An immediate of 32 bits for a 32-bit instruction.
+    Imm32(u32),
+    /// An immediate of 32 bits, extended by its sign.
+    Imm32To64(i32),
+    Imm64(u64),
+}
+
+/// A place in the code, known now or later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Label(u32);
+
+/// The address where code is assembled; only distances matter.
+const BASE: u64 = 1 << 32;
+/// Bytes of a constant.
+pub(super) const CONSTANT_BYTES: usize = 64;
+
+pub(super) struct Asm {
+    encoder: Encoder,
+    /// Bytes of code so far.
+    len: usize,
+    labels: Vec<Option<usize>>,
+    /// Where a distance is missing: the end of the branch, and what it goes to.
+    branches: Vec<(usize, Label)>,
+    constants: Vec<[u8; CONSTANT_BYTES]>,
+    known: HashMap<[u8; CONSTANT_BYTES], usize>,
+    error: Option<String>,
+}
+
+/// A general register, of 64 bits.
+pub(super) fn gp64(number: u8) -> Register {
+    Register::RAX + u32::from(number)
+}
+
+/// A general register, of 32 bits.
+pub(super) fn gp32(number: u8) -> Register {
+    Register::EAX + u32::from(number)
+}
+
+/// A general register's low byte.
+pub(super) fn gp8(number: u8) -> Register {
+    // The first four stand apart: between them are the upper bytes of the old registers.
+    if number < 4 { Register::AL + u32::from(number) } else { Register::SPL + u32::from(number - 4) }
+}
+
+/// A general register's low 16 bits.
+pub(super) fn gp16(number: u8) -> Register {
+    Register::AX + u32::from(number)
+}
+
+/// A vector register.
+pub(super) fn vec(width: Width, number: u8) -> Register {
+    let first = match width {
+        Width::X => Register::XMM0,
+        Width::Y => Register::YMM0,
+        Width::Z => Register::ZMM0,
+    };
+    first + u32::from(number)
+}
+
+/// A mask register.
+pub(super) fn kreg(number: u8) -> Register {
+    Register::K0 + u32::from(number)
+}
+
+impl Mem {
+    /// An address without an index.
+    pub(super) fn at(base: Register, disp: i64) -> Mem {
+        Mem { base, index: Register::None, scale: 1, disp }
+    }
+}
+
+impl Asm {
+    pub(super) fn new() -> Asm {
+        Asm {
+            encoder: Encoder::new(64),
+            len: 0,
+            labels: Vec::new(),
+            branches: Vec::new(),
+            constants: Vec::new(),
+            known: HashMap::new(),
+            error: None,
+        }
+    }
+
+    /// Notes that the code cannot be made.
+    pub(super) fn fail(&mut self, message: impl Into<String>) {
+        self.error.get_or_insert(message.into());
+    }
+
+    pub(super) fn ins(&mut self, code: Code, args: &[Arg]) {
+        let instruction = instruction(code, args);
+        self.push(&instruction);
+    }
+
+    /// An instruction under a mask; lanes that are off become 0 if `zero`.
+    pub(super) fn masked(&mut self, code: Code, args: &[Arg], mask: u8, zero: bool) {
+        let mut instruction = instruction(code, args);
+        instruction.set_op_mask(kreg(mask));
+        instruction.set_zeroing_masking(zero);
+        self.push(&instruction);
+    }
+
+    /// An instruction with the lock prefix.
+    pub(super) fn locked(&mut self, code: Code, args: &[Arg]) {
+        let mut instruction = instruction(code, args);
+        instruction.set_has_lock_prefix(true);
+        self.push(&instruction);
+    }
+
+    fn push(&mut self, instruction: &Instruction) {
+        match self.encoder.encode(instruction, BASE + self.len as u64) {
+            Ok(bytes) => self.len += bytes,
+            Err(error) => self.fail(format!("{:?}: {error}", instruction.code())),
+        }
+    }
+
+    pub(super) fn label(&mut self) -> Label {
+        self.labels.push(None);
+        Label(self.labels.len() as u32 - 1)
+    }
+
+    /// Puts a label here.
+    pub(super) fn bind(&mut self, label: Label) {
+        self.labels[label.0 as usize] = Some(self.len);
+    }
+
+    /// A jump or conditional jump, of the form with 32 bits.
+    pub(super) fn branch(&mut self, code: Code, to: Label) {
+        match Instruction::with_branch(code, BASE + self.len as u64) {
+            Ok(instruction) => self.push(&instruction),
+            Err(error) => self.fail(error.to_string()),
+        }
+        self.branches.push((self.len, to));
+    }
+
+    /// The address of a constant.
+    pub(super) fn constant(&mut self, bytes: [u8; CONSTANT_BYTES]) -> Mem {
+        let next = self.constants.len();
+        let place = *self.known.entry(bytes).or_insert(next);
+        if place == next {
+            self.constants.push(bytes);
+        }
+        let disp = BASE as i64 - ((place + 1) * CONSTANT_BYTES) as i64;
+        Mem { base: Register::RIP, index: Register::None, scale: 1, disp }
+    }
+
+    /// Constants and code, and where the code starts.
+    pub(super) fn finish(mut self) -> Result<(Vec<u8>, usize), String> {
+        if let Some(error) = self.error {
+            return Err(error);
+        }
+        let mut code = self.encoder.take_buffer();
+        for (end, label) in self.branches {
+            let target = self.labels[label.0 as usize].ok_or("a label that was never bound")?;
+            let distance = i32::try_from(target as i64 - end as i64).map_err(|_| "code of over 2 GiB")?;
+            code[end - 4..end].copy_from_slice(&distance.to_le_bytes());
+        }
+        let mut bytes: Vec<u8> = self.constants.iter().rev().flatten().copied().collect();
+        let entry = bytes.len();
+        bytes.extend(code);
+        Ok((bytes, entry))
+    }
+}
+
+fn instruction(code: Code, args: &[Arg]) -> Instruction {
+    let mut instruction = Instruction::new();
+    instruction.set_code(code);
+    for (at, arg) in (0..).zip(args) {
+        match *arg {
+            Arg::Reg(reg) => {
+                instruction.set_op_kind(at, OpKind::Register);
+                instruction.set_op_register(at, reg);
+            }
+            Arg::Mem(mem) => {
+                instruction.set_op_kind(at, OpKind::Memory);
+                instruction.set_memory_base(mem.base);
+                instruction.set_memory_index(mem.index);
+                instruction.set_memory_index_scale(mem.scale);
+                instruction.set_memory_displacement64(mem.disp as u64);
+                let size = if mem.base == Register::RIP { 8 } else { u32::from(mem.disp != 0) };
+                instruction.set_memory_displ_size(size);
+            }
+            Arg::Imm8(imm) => {
+                instruction.set_op_kind(at, OpKind::Immediate8);
+                instruction.set_immediate8(imm);
+            }
+            Arg::Imm32(imm) => {
+                instruction.set_op_kind(at, OpKind::Immediate32);
+                instruction.set_immediate32(imm);
+            }
+            Arg::Imm32To64(imm) => {
+                instruction.set_op_kind(at, OpKind::Immediate32to64);
+                instruction.set_immediate32to64(imm.into());
+            }
+            Arg::Imm64(imm) => {
+                instruction.set_op_kind(at, OpKind::Immediate64);
+                instruction.set_immediate64(imm);
+            }
+        }
+    }
+    instruction
+}

@@ -1,0 +1,69 @@
+//! Machine code for x86-64 with AVX-512 or AVX2.
+//!
+//! `regalloc2` allocates registers, spilling included; `iced-x86` encodes. [`ops`] has the table from ops to
+//! instructions, [`lanes`] those on vectors and [`memory`] accesses; [`rows`] lists the vector instructions, [`helpers`]
+//! what rare ops call instead. A vector is one register of 128, 256 or 512 bits; masks are mask registers, or vectors on AVX2.
+//!
+//! Not here: other calling conventions than that of Unix.
+
+mod allocate;
+mod asm;
+mod emit;
+mod helpers;
+mod lanes;
+mod memory;
+mod ops;
+mod rows;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use asm::Level;
+
+use crate::vector::code::{Function, Kind};
+use crate::vector::lower::Shape;
+
+impl Level {
+    /// The best of this processor; `None` if it has neither.
+    pub(crate) fn detect() -> Option<Level> {
+        let has = |level: &Level| level.is_there();
+        [Level::Avx512, Level::Avx2].into_iter().find(has)
+    }
+
+    /// Whether this processor has all of it.
+    pub(crate) fn is_there(self) -> bool {
+        let old = std::is_x86_feature_detected!("avx2")
+            && std::is_x86_feature_detected!("fma")
+            && std::is_x86_feature_detected!("bmi1")
+            && std::is_x86_feature_detected!("bmi2")
+            && std::is_x86_feature_detected!("lzcnt")
+            && std::is_x86_feature_detected!("popcnt")
+            && std::is_x86_feature_detected!("f16c");
+        let new = || {
+            std::is_x86_feature_detected!("avx512f")
+                && std::is_x86_feature_detected!("avx512bw")
+                && std::is_x86_feature_detected!("avx512dq")
+                && std::is_x86_feature_detected!("avx512vl")
+                && std::is_x86_feature_detected!("avx512cd")
+        };
+        old && (self == Level::Avx2 || new())
+    }
+
+    /// The vectors this emitter wants.
+    pub(crate) const fn shape(self) -> Shape {
+        match self {
+            Level::Avx512 => Shape { lanes: 16, lanes_wide: 8, vectors_max: 4, registers: 30 },
+            Level::Avx2 => Shape { lanes: 8, lanes_wide: 4, vectors_max: 4, registers: 14 },
+        }
+    }
+}
+
+/// Machine code of a function and where it starts in that; `Err` says why there is none. Made for [`Level::shape`].
+pub(crate) fn compile(function: &Function, level: Level) -> Result<(Vec<u8>, usize), String> {
+    let shape = level.shape();
+    let wide = function.kinds.contains(&Kind::V64);
+    let fits = function.lanes == shape.lanes_wide || function.lanes == shape.lanes && !wide;
+    if !fits {
+        return Err(format!("{level:?} has no vectors of {} lanes", function.lanes));
+    }
+    emit::emit(function, level)
+}
