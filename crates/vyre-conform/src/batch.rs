@@ -259,8 +259,8 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// What a procedure on a driver tells: bytes for the transcript, or what went wrong.
-pub(crate) type Procedure = fn(&dyn DriverBackend, &Plan<'_>) -> Result<Vec<u8>, Problem>;
+/// Steps on a driver, and what went wrong in them.
+pub(crate) type Procedure = fn(&dyn DriverBackend, &Plan<'_>) -> Result<(), Problem>;
 
 /// What a procedure found wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -142,6 +142,9 @@ impl Target for DriverTarget<'_> {
     }
 }
 
+/// How the error begins that tells of a wrong number of bytes.
+pub(crate) const OTHER_LENGTH: &str = "`dispatch` returned";
+
 /// What [`VyreBackend::dispatch_program`] does by default: lowers the program to WGSL, dispatches that with room for what
 /// only shaders keep in their output, and cuts it off again.
 pub(crate) fn dispatch_lowered<B: VyreBackend + ?Sized>(
@@ -186,7 +189,7 @@ pub(crate) fn dispatch_lowered<B: VyreBackend + ?Sized>(
     if output.len() != layout.device_bytes {
         let (got, asked) = (output.len(), layout.device_bytes);
         return Err(format!(
-            "`dispatch` returned {got} bytes, and {asked} were asked for. Fix: return `output_size` bytes"
+            "{OTHER_LENGTH} {got} bytes, and {asked} were asked for. Fix: return `output_size` bytes"
         ));
     }
     if let Some(site) = layout.trap_site(&output) {
@@ -332,9 +335,7 @@ impl VyreBackend for ReferenceBackend {
 }
 
 /// Runs a procedure, and turns a panic into a problem.
-pub(crate) fn guarded_procedure(
-    procedure: impl FnOnce() -> Result<Vec<u8>, Problem>,
-) -> Result<Vec<u8>, Problem> {
+pub(crate) fn guarded_procedure(procedure: impl FnOnce() -> Result<(), Problem>) -> Result<(), Problem> {
     let result = guarded(|| Ok(procedure()));
     result.unwrap_or_else(|fault| {
         let Fault::Panic(message) = fault else { unreachable!("a procedure's only fault is a panic") };

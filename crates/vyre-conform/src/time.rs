@@ -17,14 +17,12 @@ pub(crate) fn utc(time: SystemTime) -> String {
 
 /// The date that lies so many days after 1970-01-01.
 fn date(mut days: u64) -> (u64, u64, u64) {
-    let leap = |year: u64| year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
     let mut year = 1970;
-    while days >= 365 + u64::from(leap(year)) {
-        days -= 365 + u64::from(leap(year));
+    while days >= months(year).iter().sum() {
+        days -= months(year).iter().sum::<u64>();
         year += 1;
     }
-    let february = 28 + u64::from(leap(year));
-    for (month, length) in (1..).zip([31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]) {
+    for (month, length) in (1..).zip(months(year)) {
         if days < length {
             return (year, month, days + 1);
         }
@@ -33,14 +31,31 @@ fn date(mut days: u64) -> (u64, u64, u64) {
     unreachable!("a year's months have all its days")
 }
 
-/// Whether a text has the form that [`utc`] gives.
+/// The days of a year's months.
+fn months(year: u64) -> [u64; 12] {
+    let leap = year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
+    [31, 28 + u64::from(leap), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]
+}
+
+/// Whether a text is a time as [`utc`] gives it.
 pub(crate) fn is_utc(text: &str) -> bool {
     let pattern = b"dddd-dd-ddTdd:dd:ddZ";
-    text.len() == pattern.len()
+    let formed = text.len() == pattern.len()
         && text.bytes().zip(pattern).all(|(byte, want)| match want {
             b'd' => byte.is_ascii_digit(),
             other => byte == *other,
-        })
+        });
+    if !formed {
+        return false;
+    }
+    let number = |from: usize, to: usize| text[from..to].parse::<u64>().unwrap_or(u64::MAX);
+    let (year, month, day) = (number(0, 4), number(5, 7), number(8, 10));
+    let length = (1..).zip(months(year)).find(|(at, _)| *at == month).map_or(0, |(_, length)| length);
+    year >= 1970
+        && (1..=length).contains(&day)
+        && number(11, 13) < 24
+        && number(14, 16) < 60
+        && number(17, 19) < 60
 }
 
 #[cfg(test)]
@@ -59,6 +74,19 @@ mod tests {
             assert_eq!(utc(UNIX_EPOCH + Duration::from_secs(seconds)), text);
             assert!(is_utc(text));
         }
-        assert!(!is_utc("2000-02-29 00:00:00Z"));
+        for text in [
+            "2000-02-29 00:00:00Z",
+            "1969-12-31T00:00:00Z",
+            "2025-00-01T00:00:00Z",
+            "2025-13-01T00:00:00Z",
+            "2025-01-00T00:00:00Z",
+            "2025-04-31T00:00:00Z",
+            "2025-02-29T00:00:00Z",
+            "2025-01-01T24:00:00Z",
+            "2025-01-01T00:60:00Z",
+            "2025-01-01T00:00:60Z",
+        ] {
+            assert!(!is_utc(text), "{text}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use vyre_driver::{DispatchConfig, VyreBackend};
 use vyre_foundation::ir::OpId;
 
 /// The id is a word, and the same each time.
-pub(super) fn identity(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check<Vec<u8>> {
+pub(super) fn identity(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check {
     let id = driver.id();
     let is_word = !id.is_empty() && id.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
     if !is_word || id != driver.id() {
@@ -18,11 +18,11 @@ pub(super) fn identity(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check<Vec<u8>>
     if driver.version().is_empty() || driver.version() != driver.version() {
         return Err(problem("the version is empty or changes".into()));
     }
-    Ok(id.into())
+    Ok(())
 }
 
 /// The profile says what the single queries say, and no answer changes.
-pub(super) fn profile(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check<Vec<u8>> {
+pub(super) fn profile(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check {
     let mut probe = Probe::new(driver);
     let profile = driver.device_profile();
     probe.holds(profile == driver.device_profile(), || "two device profiles differ".into())?;
@@ -68,7 +68,7 @@ pub(super) fn profile(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check<Vec<u8>> 
     if let Some(op) = missing.filter(|op| !(splits && is_grid_wide(*op))) {
         return Err(problem(format!("`supported_ops` lacks `{op}`, and every op is mandatory")));
     }
-    probe.finish()
+    Ok(())
 }
 
 /// Ops that a split program does without.
@@ -77,7 +77,7 @@ fn is_grid_wide(op: OpId) -> bool {
 }
 
 /// `prepare` and `flush` may be called at any time.
-pub(super) fn lifecycle(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check<Vec<u8>> {
+pub(super) fn lifecycle(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check {
     let mut probe = Probe::new(driver);
     let sample = Sample::new(&scale(), None, &[words(&[2]), words(&[4, 5]), words(&[1, 1])]);
     for _ in 0..2 {
@@ -89,11 +89,11 @@ pub(super) fn lifecycle(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check<Vec<u8>
         probe.done("flush", driver.flush())?;
         probe.holds(!driver.device_lost(), || "the device is lost, and nothing happened to it".into())?;
     }
-    probe.finish()
+    Ok(())
 }
 
 /// Counters count what happens and never go back.
-pub(super) fn telemetry(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check<Vec<u8>> {
+pub(super) fn telemetry(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check {
     let mut probe = Probe::new(driver);
     let sample = Sample::new(&scale(), None, &[words(&[2]), words(&[4, 5]), words(&[1, 1])]);
     let before = snapshot_dispatch_telemetry();
@@ -123,5 +123,5 @@ pub(super) fn telemetry(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check<Vec<u8>
         |cache: Option<vyre_driver::PipelineCacheSnapshot>| cache.map(|cache| cache.hits + cache.misses);
     let grows = counts(cache_before) <= counts(driver.pipeline_cache_snapshot());
     probe.holds(grows, || "the pipeline cache's counters go back".into())?;
-    probe.finish()
+    Ok(())
 }

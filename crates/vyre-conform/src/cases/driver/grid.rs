@@ -57,7 +57,7 @@ const TOTAL: &str = "program @total workgroup(4, 1, 1) {
 }";
 
 /// Native, resident or split, a grid barrier orders all lanes; where no way is left it is refused.
-pub(super) fn barriers(driver: &dyn VyreBackend, plan: &Plan<'_>) -> Check<Vec<u8>> {
+pub(super) fn barriers(driver: &dyn VyreBackend, plan: &Plan<'_>) -> Check {
     let mut probe = Probe::new(driver);
     let total = parse(TOTAL);
     let mut launches: Vec<Launch> = Vec::new();
@@ -76,7 +76,7 @@ pub(super) fn barriers(driver: &dyn VyreBackend, plan: &Plan<'_>) -> Check<Vec<u
     let fits = driver.cooperative_grid_sync_fits(&flat.program, &flat.borrowed(), &flat.config());
     let fits = probe.done("cooperative_grid_sync_fits", fits)?;
     probe.holds(!fits, || "a program without a grid barrier `fits` for one".into())?;
-    probe.finish()
+    Ok(())
 }
 
 /// Random programs with grid barriers or collectives.
@@ -153,7 +153,7 @@ fn on_resident(
 }
 
 /// The grid is read from its buffer before the launch, wherever the buffer lies.
-pub(super) fn indirect(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check<Vec<u8>> {
+pub(super) fn indirect(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check {
     let mut probe = Probe::new(driver);
     let program = parse(
         "program @indirect workgroup(1, 1, 1) {
@@ -184,7 +184,7 @@ pub(super) fn indirect(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check<Vec<u8>>
     let given = DispatchConfig { grid_override: Some([1, 1, 1]), ..DispatchConfig::default() };
     let both = driver.dispatch(&program, &[words(&[9, 2, 3, 1]), words(&[0; 8])], &given);
     probe.refused("a grid beside that of the program", both, launch)?;
-    probe.finish()
+    Ok(())
 }
 
 fn on_resident_memory(

@@ -55,15 +55,14 @@ pub(crate) fn groups() -> Vec<Group> {
 
 type Check<T = ()> = Result<T, Problem>;
 
-/// Asks a driver, and keeps what it answered for the transcript.
+/// Asks a driver, and holds its answers to the contract.
 struct Probe<'a> {
     driver: &'a dyn VyreBackend,
-    answers: Vec<u8>,
 }
 
 impl<'a> Probe<'a> {
     fn new(driver: &'a dyn VyreBackend) -> Probe<'a> {
-        Probe { driver, answers: Vec::new() }
+        Probe { driver }
     }
 
     /// The call must succeed.
@@ -82,7 +81,6 @@ impl<'a> Probe<'a> {
     /// The call must give those bytes.
     fn bytes(&mut self, what: &str, actual: Result<Vec<u8>, BackendError>, expected: &[u8]) -> Check {
         let actual = self.done(what, actual)?;
-        self.answers.extend_from_slice(&actual);
         self.holds(actual == expected, || format!("{what}: expected {expected:?}, and {actual:?} came"))
     }
 
@@ -122,10 +120,6 @@ impl<'a> Probe<'a> {
 
     fn holds(&mut self, right: bool, message: impl FnOnce() -> String) -> Check {
         if right { Ok(()) } else { Err(problem(message())) }
-    }
-
-    fn finish(self) -> Check<Vec<u8>> {
-        Ok(self.answers)
     }
 }
 

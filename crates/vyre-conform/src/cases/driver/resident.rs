@@ -39,10 +39,10 @@ impl Probe<'_> {
 }
 
 /// Allocation, uploads and downloads, whole and in ranges; dispatches leave their results there.
-pub(super) fn memory(driver: &dyn VyreBackend, plan: &Plan<'_>) -> Check<Vec<u8>> {
+pub(super) fn memory(driver: &dyn VyreBackend, plan: &Plan<'_>) -> Check {
     let mut probe = Probe::new(driver);
     for sample in samples(plan) {
-        let Some(resources) = probe.upload(&sample.inputs)? else { return probe.finish() };
+        let Some(resources) = probe.upload(&sample.inputs)? else { return Ok(()) };
         let result = driver.dispatch_resident_timed(&sample.program, &resources, &sample.config());
         probe.done("dispatch_resident_timed", result)?;
         let parts = sample.program.parts();
@@ -54,7 +54,7 @@ pub(super) fn memory(driver: &dyn VyreBackend, plan: &Plan<'_>) -> Check<Vec<u8>
         probe.free(resources)?;
     }
     ranges(&mut probe)?;
-    probe.finish()
+    Ok(())
 }
 
 fn ranges(probe: &mut Probe<'_>) -> Check {
@@ -92,10 +92,10 @@ fn ranges(probe: &mut Probe<'_>) -> Check {
 }
 
 /// Wrong handles, lengths, ranges and bindings are errors; a trap leaves what it could write undefined.
-pub(super) fn faults(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check<Vec<u8>> {
+pub(super) fn faults(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check {
     let mut probe = Probe::new(driver);
     let contents = [words(&[2]), words(&[1, 2]), words(&[5, 5])];
-    let Some(resources) = probe.upload(&contents)? else { return probe.finish() };
+    let Some(resources) = probe.upload(&contents)? else { return Ok(()) };
     let (program, config) = (scale(), DispatchConfig::default());
     let [k, x, y] = [0, 1, 2].map(|at: usize| resources[at].clone());
     let run = |resources: &[Resource]| driver.dispatch_resident_timed(&program, resources, &config);
@@ -129,7 +129,7 @@ pub(super) fn faults(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check<Vec<u8>> {
     probe.refused("freeing twice", driver.free_resident(y.clone()), BAD_HANDLE)?;
     probe.refused("reading what was freed", driver.download_resident(&y), BAD_HANDLE)?;
     probe.refused("binding what was freed", run(&[k, x, y]), BAD_HANDLE)?;
-    probe.finish()
+    Ok(())
 }
 
 fn trapped(probe: &mut Probe<'_>) -> Check {
@@ -152,10 +152,10 @@ fn trapped(probe: &mut Probe<'_>) -> Check {
 }
 
 /// Steps run in order over memory that stays; repeated ones as often as asked.
-pub(super) fn sequences(driver: &dyn VyreBackend, plan: &Plan<'_>) -> Check<Vec<u8>> {
+pub(super) fn sequences(driver: &dyn VyreBackend, plan: &Plan<'_>) -> Check {
     let mut probe = Probe::new(driver);
     let contents = [words(&[2]), words(&[1, 2, 3]), words(&[0, 0, 0])];
-    let Some(resources) = probe.upload(&contents)? else { return probe.finish() };
+    let Some(resources) = probe.upload(&contents)? else { return Ok(()) };
     let (program, y) = (scale(), resources[2].clone());
     let shift = parse(
         "program @shift workgroup(1, 1, 1) {
@@ -209,18 +209,18 @@ pub(super) fn sequences(driver: &dyn VyreBackend, plan: &Plan<'_>) -> Check<Vec<
     probe.refused("a range without an output", uneven, BAD_RANGE)?;
     probe.bytes("what a refused sequence left", driver.download_resident_range(&y, 4, 8), &model(&[]))?;
     probe.free(resources)?;
-    probe.finish()
+    Ok(())
 }
 
 /// The same memory behind typed handles.
-pub(super) fn device_buffers(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check<Vec<u8>> {
+pub(super) fn device_buffers(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check {
     let mut probe = Probe::new(driver);
     let sample = Sample::new(&scale(), None, &[words(&[10]), words(&[1, 2]), words(&[0, 0])]);
     let mut buffers = Vec::new();
     for input in &sample.inputs {
         let allocated = driver.allocate_device_buffer(input.len());
         let Some(buffer) = probe.optional("allocate_device_buffer", allocated)? else {
-            return probe.finish();
+            return Ok(());
         };
         let named = buffer.backend_id() == driver.id() && buffer.byte_len() == input.len();
         probe.holds(named, || "a device buffer has another backend or length".into())?;
@@ -240,5 +240,5 @@ pub(super) fn device_buffers(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check<Ve
     for buffer in buffers {
         probe.done("free_device_buffer", driver.free_device_buffer(buffer))?;
     }
-    probe.finish()
+    Ok(())
 }
