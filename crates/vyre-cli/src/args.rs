@@ -25,7 +25,7 @@ Exit codes:
 
 /// One kernel, the same bytes on every device.
 #[derive(Parser)]
-#[command(name = "vyre", version, after_help = EXAMPLES, disable_help_subcommand = true)]
+#[command(name = "vyre", version, after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Print one JSON object instead of text
     #[arg(long, global = true, display_order = 100)]

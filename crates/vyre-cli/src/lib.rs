@@ -23,17 +23,11 @@ pub fn main() -> ExitCode {
     let args = match args::Args::try_parse() {
         Ok(args) => args,
         Err(error) => {
-            // Help asked for is an answer; anything else is a mistake in the command line.
-            if !error.use_stderr() {
-                let _ = error.print();
-                return ExitCode::from(report::OK);
-            }
-            if std::env::args_os().any(|arg| arg == "--json") {
-                let failure = vyre_conform::command::Failure::from_usage(&error, "vyre");
-                return ExitCode::from(report::Report::new(true).failure(&failure.into()));
-            }
-            let _ = error.print();
-            return ExitCode::from(report::USAGE);
+            let json = std::env::args_os().any(|arg| arg == "--json");
+            return ExitCode::from(match vyre_conform::command::Failure::from_usage(&error) {
+                Ok(exit) => exit,
+                Err(failure) => report::Report::new(json).failure(&failure.into()),
+            });
         }
     };
     let report = report::Report::new(args.json);

@@ -9,7 +9,7 @@ use crate::contract::OutputInit;
 use crate::failure::Cause;
 use crate::judge::{self, Answer, Miss};
 use crate::rules::{Mutation, rewrites, rows_of, rules};
-use crate::target::{Fault, Job, Target};
+use crate::target::{Fault, Job, OTHER_LENGTH, Target};
 use std::time::{Duration, Instant};
 use vyre_foundation::ir::{Axis, Program, ProgramParts};
 use vyre_foundation::launch::bound_buffers;
@@ -71,6 +71,7 @@ fn plain(miss: &Miss) -> Option<Cause> {
     match (&miss.expected, &miss.actual) {
         (_, Err(Fault::Error(text))) if !text.contains("Fix:") => Some(Cause::NoFix),
         (_, Err(Fault::Error(text))) if text.contains("trap ") => Some(Cause::Trap),
+        (_, Err(Fault::Error(text))) if text.starts_with(OTHER_LENGTH) => Some(Cause::WrongLength),
         (_, Err(Fault::Error(_))) => Some(Cause::Refused),
         (_, Err(Fault::Panic(_))) => Some(Cause::Panicked),
         (_, Err(Fault::Length { .. })) => Some(Cause::WrongLength),
@@ -192,7 +193,9 @@ impl Lab<'_> {
             self.run(&other);
         }
         let (with, without) = (self.run(step), self.run_program(&batch.program, step, false));
-        (with.as_ref() != Some(*expected) && without.as_ref() == Some(*expected)).then_some(Cause::Lookup)
+        let only_with = with.as_ref() != Some(*expected) && without.as_ref() == Some(*expected);
+        // A result that is kept may be another lookup's.
+        only_with.then(|| self.keeps().unwrap_or(Cause::Lookup))
     }
 
     /// Whether the answer depends on more than the dispatch: what came before, or chance.
@@ -478,7 +481,8 @@ fn rule(case: &Case<'_>, reduced: Option<&Case<'_>>) -> Ruled {
             continue;
         }
         let found = Found { cause: mutation.cause(), rule: Some(mutation.name()) };
-        if reduced.is_none() || gives(&mutation, &whole, case) {
+        let gives_whole = |mutation: &Mutation| gives(mutation, &whole, case);
+        if reduced.is_none() || gives_whole(&mutation) || gives_whole(&mutation.everywhere()) {
             ruled.sure = Some(found);
             break;
         }

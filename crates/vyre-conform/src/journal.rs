@@ -10,7 +10,7 @@ use crate::batch::{Level, Plan, Track};
 use crate::cases;
 use crate::certificate::{Entry, Hex, Identity, Tool};
 use crate::report::{GroupReport, Report};
-use crate::suite::{Catalogue, Size};
+use crate::suite::{Catalogue, Size, unrun};
 use crate::time::{is_utc, millis, utc};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -194,7 +194,7 @@ pub(crate) fn merge(
     level: Level,
     track: Option<Track>,
     catalogue: Catalogue,
-) -> Result<Report, JournalError> {
+) -> Result<Report, (String, &'static str)> {
     let mut groups: BTreeMap<String, GroupReport> = BTreeMap::new();
     let (mut started, mut elapsed) = (None::<String>, Duration::ZERO);
     let mut header: Option<Header> = None;
@@ -202,42 +202,34 @@ pub(crate) fn merge(
         let first = header.get_or_insert_with(|| journal.header.clone());
         if let Some(what) = first.difference(&journal.header) {
             let fix = "merge journals of shards that had the same backend, size and `--nonce`";
-            return Err(JournalError::Wrong(
-                format!("journals are of different runs: their {what} differs"),
-                fix,
-            ));
+            return Err((format!("journals are of different runs: their {what} differs"), fix));
         }
         for group in journal.groups {
             let known = groups.entry(group.name.clone()).or_insert_with(|| group.clone());
             if *known != group {
                 let what = format!("journals disagree on group `{}`", group.name);
-                return Err(JournalError::Wrong(what, "run the shards again with new journals"));
+                return Err((what, "run the shards again with new journals"));
             }
         }
         started = Some(started.map_or(journal.started.clone(), |other| other.min(journal.started)));
         elapsed = elapsed.saturating_add(journal.worked);
     }
     let (Some(header), Some(started)) = (header, started) else {
-        return Err(JournalError::Wrong(
-            "there is no journal to merge".into(),
-            "name one with `--merge FILE`",
-        ));
+        return Err(("there is no journal to merge".into(), "name one with `--merge FILE`"));
     };
     if header.tool != Tool::this() {
-        return Err(JournalError::Wrong(
-            "another version of the suite wrote the journals".into(),
-            "merge them with that version, or run the shards again with this one",
-        ));
+        let fix = "merge them with that version, or run the shards again with this one";
+        return Err(("another version of the suite wrote the journals".into(), fix));
     }
     let Header { target, size, nonce, .. } = header;
     let profile = target.profile();
     let planned = catalogue(target.is_driver());
     let wanted = |level_: Level, track_: Track| level_ <= level && track.is_none_or(|only| only == track_);
     let plan = Plan::new(&target.id, &profile, target.is_driver(), size, &nonce.0);
-    let complete = planned
-        .iter()
-        .filter(|group| wanted(group.level, group.track))
-        .all(|group| groups.contains_key(&group.name));
+    let groups: Vec<GroupReport> =
+        groups.into_values().filter(|group| wanted(group.level, group.track)).collect();
+    let asked = planned.iter().filter(|group| wanted(group.level, group.track));
+    let unrun = unrun(asked.map(|group| group.name.clone()), &groups);
     Ok(Report {
         coverage: cases::coverage(&plan),
         driver: target.is_driver(),
@@ -247,9 +239,10 @@ pub(crate) fn merge(
         track,
         nonce: nonce.0,
         planned: planned.into_iter().map(|group| (group.name, group.level, group.track)).collect(),
-        groups: groups.into_values().filter(|group| wanted(group.level, group.track)).collect(),
+        groups,
         failures: Vec::new(),
-        complete,
+        complete: unrun.is_empty(),
+        unrun,
         started,
         elapsed,
         profile,
@@ -364,7 +357,8 @@ mod tests {
         let _ = std::fs::remove_file(&path);
         run(&path, suite(), 1);
         type Change = fn(&mut Header);
-        let changes: [(&str, Change); 3] = [
+        let changes: [(&str, Change); 4] = [
+            ("version of the suite", |header| header.tool.version.push('9')),
             ("nonce", |header| header.nonce.0[0] ^= 1),
             ("size", |header| header.size = Size::Full),
             ("backend, device", |header| header.target.device.push('x')),
@@ -376,12 +370,27 @@ mod tests {
             let mut second = read(&path).unwrap();
             second.header = other;
             let both = merge(vec![read(&path).unwrap(), second], Level::Random, None, small::groups);
-            assert!(refused(both.map(|_| ())).contains(says), "{says}");
+            assert!(both.unwrap_err().0.contains(says), "{says}");
         }
+        // All of one other version is no better.
+        let mut old = read(&path).unwrap();
+        old.header.tool.version.push('9');
+        let merged = merge(vec![old], Level::Random, None, small::groups);
+        assert!(merged.unwrap_err().0.contains("another version"));
         let mut liar = read(&path).unwrap();
         liar.groups[0].root.0[0] ^= 1;
         let both = merge(vec![read(&path).unwrap(), liar], Level::Random, None, small::groups);
-        assert!(refused(both.map(|_| ())).contains("disagree"));
+        assert!(both.unwrap_err().0.contains("disagree"));
+    }
+
+    #[test]
+    fn a_journal_has_one_writer() {
+        let path = path("lock");
+        let _ = std::fs::remove_file(&path);
+        let (first, _) = Journal::open(&path, &header()).unwrap();
+        assert!(refused(Journal::open(&path, &header())).contains("another run"));
+        drop(first);
+        assert!(Journal::open(&path, &header()).is_ok());
     }
 
     #[test]
@@ -389,10 +398,22 @@ mod tests {
         let path = path("wrong");
         let _ = std::fs::remove_file(&path);
         run(&path, suite(), 3);
+        // A group that took longer than time is long is no reason to stop.
+        let slow = std::fs::read_to_string(&path).unwrap().replace("\"ms\":", "\"ms\":184467440737095");
+        std::fs::write(&path, slow).unwrap();
+        let merged =
+            merge(vec![read(&path).unwrap(), read(&path).unwrap()], Level::Random, None, small::groups);
+        assert!(merged.is_ok_and(|report| !report.to_junit().is_empty() && !report.complete));
+        std::fs::remove_file(&path).unwrap();
+        run(&path, suite(), 3);
         let good = std::fs::read_to_string(&path).unwrap();
         let lines: Vec<&str> = good.lines().collect();
         let broken = format!("{}\n{{\n{}\n", lines[0], lines[1]);
-        for text in ["no", "no\n", "{}\n", "\n", &broken, &good[lines[0].len() + 1..]] {
+        let huge = good.replacen("\"cases\":", "\"cases\":9999999999999", 1);
+        let endless = format!("{}\n{}", lines[0], "[".repeat(1 << 20) + "\n");
+        let month = good.replacen("\"started\":\"2", "\"started\":\"x", 1);
+        let bad = ["no", "no\n", "{}\n", "\n", &broken, &huge, &endless, &month, &good[lines[0].len() + 1..]];
+        for text in bad {
             std::fs::write(&path, text).unwrap();
             assert!(refused(read(&path)).contains("no journal"), "{text}");
             assert!(refused(Journal::open(&path, &header())).contains("no journal"), "{text}");

@@ -17,6 +17,8 @@ use vyre_foundation::opt::Pass;
 
 /// Dispatches to the target.
 const DISPATCHES_MAX: u32 = 300;
+/// Dispatches to a target that panics: every panic is printed to the terminal.
+const PANICS_MAX: u32 = 40;
 /// Attempts, most of which the reference refuses or finds right.
 const ATTEMPTS_MAX: u32 = 3000;
 const TIME_MAX: Duration = Duration::from_secs(3);
@@ -82,7 +84,8 @@ struct Reducer<'a> {
 
 impl Reducer<'_> {
     fn over(&self) -> bool {
-        self.dispatches >= DISPATCHES_MAX || self.attempts >= ATTEMPTS_MAX || Instant::now() > self.deadline
+        let dispatches_max = if self.kind == Kind::Panic { PANICS_MAX } else { DISPATCHES_MAX };
+        self.dispatches >= dispatches_max || self.attempts >= ATTEMPTS_MAX || Instant::now() > self.deadline
     }
 
     /// Takes the candidate if it still fails.
@@ -112,10 +115,10 @@ impl Reducer<'_> {
     }
 
     fn all(&mut self) {
-        self.one_element();
         self.change(|candidate| run_pass(candidate, "inline"));
         loop {
             let before = size(&self.best);
+            self.one_element();
             self.launch();
             self.lines();
             for pass in ["forward", "fold", "algebra", "dce"] {
@@ -263,7 +266,10 @@ impl Reducer<'_> {
     /// Shorter and emptier contents.
     fn contents(&mut self) {
         for at in 0..self.best.step.contents.len() {
-            while self.change(|candidate| halve(candidate, at)) {}
+            // One by one only where that takes few dispatches.
+            let lengths: [fn(usize) -> usize; 3] =
+                [|_| 1, |count| count / 2, |count| if count > 16 { count } else { count - 1 }];
+            while lengths.iter().any(|kept| self.change(|candidate| shorten(candidate, at, *kept))) {}
             if !self.change(|candidate| clear(candidate, at, 0, usize::MAX)) {
                 let mut stretch = self.best.step.contents[at].len().div_ceil(2);
                 while stretch > 0 && !self.over() {
@@ -328,15 +334,16 @@ fn slice(content: &Content, from: usize, len: usize) -> Content {
     }
 }
 
-fn halve(candidate: &mut Candidate, at: usize) -> Option<()> {
+/// Keeps the first elements of a buffer; how many, `kept` says of how many there are.
+fn shorten(candidate: &mut Candidate, at: usize, kept: fn(usize) -> usize) -> Option<()> {
     let id = bound_buffers(&candidate.parts)[at];
     let buffer = candidate.parts.buffer(id);
     let elements = candidate.step.contents[at].len() / buffer.ty.bytes();
-    if buffer.len.is_some() || elements < 2 {
+    if buffer.len.is_some() || elements < 2 || kept(elements) == elements {
         return None;
     }
-    let kept = elements.div_ceil(2) * buffer.ty.bytes();
-    candidate.step.contents[at] = slice(&candidate.step.contents[at], 0, kept);
+    let bytes = kept(elements) * buffer.ty.bytes();
+    candidate.step.contents[at] = slice(&candidate.step.contents[at], 0, bytes);
     Some(())
 }
 

@@ -51,6 +51,8 @@ pub struct Report {
     pub planned: Vec<(String, Level, Track)>,
     /// The groups that ran, by name.
     pub groups: Vec<GroupReport>,
+    /// The groups that were asked for and did not run, because the run ended before, by name.
+    pub unrun: Vec<String>,
     /// What failed. Of each group, at least the first.
     pub failures: Vec<ParityFailure>,
     /// What random programs contained.

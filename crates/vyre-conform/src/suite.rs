@@ -59,6 +59,34 @@ type Watch<'a> = Box<dyn Fn(&Progress<'_>) + 'a>;
 /// Where groups come from, for drivers and for others.
 pub(crate) type Catalogue = fn(bool) -> Vec<Group>;
 
+/// Which cases are asked for by a name: a group's or a batch's or the start of one, or a case's.
+#[derive(Clone, Debug)]
+pub(crate) struct Filter {
+    name: String,
+    /// The number behind the batch's name; one that cannot be a case's asks for nothing.
+    pub(crate) element: Option<u64>,
+}
+
+impl Filter {
+    pub(crate) fn new(name: &str) -> Filter {
+        let (name, number) = name.split_once('#').map_or((name, None), |(name, number)| (name, Some(number)));
+        Filter { name: name.into(), element: number.map(|number| number.parse().unwrap_or(u64::MAX)) }
+    }
+
+    /// Whether a group may have what is asked for.
+    pub(crate) fn has_group(&self, group: &str) -> bool {
+        let inside = |name: &str| name.strip_prefix(group).is_some_and(|rest| rest.starts_with(':'));
+        group.starts_with(&self.name) || inside(&self.name)
+    }
+
+    pub(crate) fn has_batch(&self, batch: &Batch) -> bool {
+        match self.element {
+            None => batch.name.starts_with(&self.name),
+            Some(number) => batch.name == self.name && number < batch.cases(),
+        }
+    }
+}
+
 /// The suite, and how to run it.
 ///
 /// ```no_run
@@ -72,7 +100,7 @@ pub struct ConformanceSuite<'a> {
     size: Size,
     level: Level,
     track: Option<Track>,
-    filter: Option<String>,
+    filter: Option<Filter>,
     shard: Option<(u32, u32)>,
     nonce: Option<[u8; 32]>,
     first_failure: bool,
@@ -132,9 +160,9 @@ impl<'a> ConformanceSuite<'a> {
         ConformanceSuite { track: Some(track), ..self }
     }
 
-    /// Runs only batches whose name starts like this: a group's, a batch's, or a case's with its `#` number.
+    /// Runs only batches whose name starts like this, or the one that has the case of this name (`#` and a number).
     pub fn matching(self, name: &str) -> Self {
-        ConformanceSuite { filter: Some(batch_name(name).into()), ..self }
+        ConformanceSuite { filter: Some(Filter::new(name)), ..self }
     }
 
     /// Runs the groups of shard `index` out of `count`. All shards of a run need the same nonce.
@@ -224,13 +252,14 @@ impl<'a> ConformanceSuite<'a> {
         let plan = Plan::new(target.name(), target.profile(), target.driver().is_some(), self.size, &nonce);
         let all = (self.catalogue)(plan.driver);
         let planned = all.iter().map(|group| (group.name.clone(), group.level, group.track)).collect();
-        let (groups, recorded) = self.choose(all, &plan);
-        let mut run = Run::new(self, target, &plan, &nonce, groups.len() + recorded.len());
+        let (chosen, recorded) = self.choose(all, &plan);
+        let mut run = Run::new(self, target, &plan, &nonce, chosen.len() + recorded.len());
         run.groups = recorded;
         run.floor();
-        run.all(&groups);
+        run.all(&chosen);
         let Run { mut groups, failures, .. } = run;
         groups.sort_by(|a, b| a.name.cmp(&b.name));
+        let unrun = unrun(chosen.into_iter().map(|group| group.name), &groups);
         let coverage = match groups.iter().any(|group| cases::is_random(&group.name)) {
             true => cases::coverage(&plan),
             false => String::new(),
@@ -247,7 +276,8 @@ impl<'a> ConformanceSuite<'a> {
             groups,
             failures,
             coverage,
-            complete: !self.cancel.is_cancelled() && self.filter.is_none() && self.shard.is_none(),
+            complete: unrun.is_empty() && self.filter.is_none() && self.shard.is_none(),
+            unrun,
             started,
             elapsed: start.elapsed(),
         }
@@ -277,9 +307,7 @@ impl<'a> ConformanceSuite<'a> {
     pub(crate) fn choose(&self, all: Vec<Group>, plan: &Plan<'_>) -> (Vec<Group>, Vec<GroupReport>) {
         let wanted = |name: &str, level: Level, track: Track| {
             let shard = self.shard.is_none_or(|(index, count)| shard_of(name, count) == index);
-            let named = self.filter.as_ref().is_none_or(|filter| {
-                name.starts_with(filter.as_str()) || filter.starts_with(&format!("{name}:"))
-            });
+            let named = self.filter.as_ref().is_none_or(|filter| filter.has_group(name));
             level <= self.level && self.track.is_none_or(|only| only == track) && shard && named
         };
         let passed =
@@ -312,9 +340,12 @@ pub(crate) fn draw_nonce() -> [u8; 32] {
     nonce
 }
 
-/// The name of a case's batch: what stands before the `#` and its number.
-pub(crate) fn batch_name(case: &str) -> &str {
-    case.split_once('#').map_or(case, |(batch, _)| batch)
+/// The names that no report has, in order; reports are sorted by name.
+pub(crate) fn unrun(names: impl Iterator<Item = String>, reports: &[GroupReport]) -> Vec<String> {
+    let ran = |name: &String| reports.binary_search_by(|group| group.name.cmp(name)).is_ok();
+    let mut unrun: Vec<String> = names.filter(|name| !ran(name)).collect();
+    unrun.sort_unstable();
+    unrun
 }
 
 /// A run in progress.
@@ -377,7 +408,7 @@ impl<'r, 's> Run<'r, 's> {
     }
 
     fn all(&mut self, groups: &[Group]) {
-        let (plan, cancel, filter) = (self.plan, &self.suite.cancel, self.suite.filter.as_deref());
+        let (plan, cancel, filter) = (self.plan, &self.suite.cancel, self.suite.filter.as_ref());
         for chunk in groups.chunks(CHUNK) {
             // A cancelled run does not wait for what it will not use.
             let prepare = |group| match cancel.is_cancelled() {
@@ -471,7 +502,7 @@ impl<'r, 's> Run<'r, 's> {
         report.dispatches = 1;
         report.cases = 1;
         match crate::target::guarded_procedure(|| procedure(driver, self.plan)) {
-            Ok(bytes) => Some(judge::procedure_leaf(&group.name, &bytes)),
+            Ok(()) => Some(judge::procedure_leaf(&group.name)),
             Err(problem) => {
                 report.failed = 1;
                 self.fail(&group.name, (group.level, group.track), problem.cause, problem.message);
@@ -481,9 +512,9 @@ impl<'r, 's> Run<'r, 's> {
     }
 }
 
-/// A group's batches whose names start like `filter`, with what the reference says.
-pub(crate) fn prepare(group: &Group, plan: &Plan<'_>, filter: Option<&str>) -> Vec<Prepared> {
-    let named = |batch: &Batch| filter.is_none_or(|filter| batch.name.starts_with(filter));
+/// A group's batches that are asked for, with what the reference says.
+pub(crate) fn prepare(group: &Group, plan: &Plan<'_>, filter: Option<&Filter>) -> Vec<Prepared> {
+    let named = |batch: &Batch| filter.is_none_or(|filter| filter.has_batch(batch));
     batches(group, plan).into_iter().filter(named).map(Prepared::new).collect()
 }
 

@@ -139,9 +139,11 @@ fn replay_of(json: &str) -> Result<(String, Vec<String>), Failed> {
 fn wrong() -> Result<(), Failed> {
     let folder = folder("wrong");
     let least = ["certify", "--quick", "--level", "ops", "--track", "integer"];
-    let stop = ["--stop-at-first", "-o", "c.json"];
+    let stop = ["--stop-at-first", "-o", "c.json", "--junit", "junit.xml"];
+    std::fs::write(folder.join("c.json"), "of an earlier run")?;
     expect("wrong", &folder, &[&least[..], &stop].concat(), 1, &["no certificate"])?;
     assert!(!folder.join("c.json").exists(), "what fails is not certified");
+    check_junit(&folder, 1)?;
     let reports = ["--case", "op/u32/a", "--json", "--junit", "junit.xml", "--html", "report.html"];
     let out = expect("wrong", &folder, &[&least[..], &reports].concat(), 1, &[])?;
     check_reports(&folder)?;
@@ -156,15 +158,23 @@ fn wrong() -> Result<(), Failed> {
     Ok(())
 }
 
-/// The files for CI and for people: well formed, complete, and nothing of the backend's in them as markup.
-fn check_reports(folder: &Path) -> Result<(), Failed> {
+/// The file for CI is well formed and complete: every group of it passed, failed or was skipped.
+fn check_junit(folder: &Path, skipped_min: usize) -> Result<(), Failed> {
     let xml = std::fs::read_to_string(folder.join("junit.xml"))?;
     let document = roxmltree::Document::parse(&xml)?;
     let count = |name: &str| document.descendants().filter(|node| node.has_tag_name(name)).count();
     let suite = document.descendants().find(|node| node.has_tag_name("testsuite")).ok_or("no suite")?;
     let says = |name: &str| suite.attribute(name).and_then(|text| text.parse::<usize>().ok());
-    assert_eq!((says("tests"), says("failures")), (Some(count("testcase")), Some(count("failure"))));
-    assert!(count("testcase") > 5 && count("failure") > 1, "{xml}");
+    for (attribute, element) in [("tests", "testcase"), ("failures", "failure"), ("skipped", "skipped")] {
+        assert_eq!(says(attribute), Some(count(element)), "{attribute}");
+    }
+    assert!(count("testcase") > 5 && count("failure") > 0 && count("skipped") >= skipped_min, "{xml}");
+    Ok(())
+}
+
+/// The files for CI and for people: nothing of the backend's is in them as markup.
+fn check_reports(folder: &Path) -> Result<(), Failed> {
+    check_junit(folder, 0)?;
     let html = std::fs::read_to_string(folder.join("report.html"))?;
     assert!(html.contains("vendor &lt;b&gt;\u{fffd}") && html.contains("a &lt;device&gt; &amp; more"));
     for foreign in ["vendor <b>", "<device>", "src=", "href=", "http:", "https:", "@import", "url("] {

@@ -175,6 +175,7 @@ fn statement() -> Vec<u8> {
         nonce: [3; 32],
         planned: groups.iter().map(|group| (group.name.clone(), group.level, group.track)).collect(),
         groups,
+        unrun: Vec::new(),
         failures: Vec::new(),
         coverage: String::new(),
         complete: true,

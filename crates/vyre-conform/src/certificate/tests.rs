@@ -88,6 +88,8 @@ fn a_liar_with_a_key_is_still_found_out() {
     let certificate = certificate();
     type Change = fn(&mut Value);
     let lies: &[(&str, Change)] = &[
+        ("invalid value", |s| s["predicate"]["durationMs"] = (-1).into()),
+        ("invalid type", |s| s["predicate"]["durationMs"] = 1e300.into()),
         ("counts are not the sums", |s| s["predicate"]["counts"]["cases"] = 1_000_000.into()),
         ("counts are not the sums", |s| s["predicate"]["groups"][0]["cases"] = u64::MAX.into()),
         ("transcript is not the root", |s| s["predicate"]["groups"][0]["root"] = "00".repeat(32).into()),
@@ -98,6 +100,7 @@ fn a_liar_with_a_key_is_still_found_out() {
         ("no in-toto statement", |s| s["_type"] = "another".into()),
         ("of another kind", |s| s["predicateType"] = "another".into()),
         ("start is no time", |s| s["predicate"]["started"] = "today".into()),
+        ("start is no time", |s| s["predicate"]["started"] = "2025-13-01T00:00:00Z".into()),
         ("not sorted", |s| s["predicate"]["groups"].as_array_mut().unwrap().swap(0, 1)),
         ("version 9.9.9", |s| s["predicate"]["tool"]["version"] = "9.9.9".into()),
     ];
@@ -106,7 +109,9 @@ fn a_liar_with_a_key_is_still_found_out() {
             let found = altered(&certificate, key, change).unwrap_err();
             let expected =
                 if says.starts_with("groups are not") { "no level it claims asks for" } else { says };
-            assert!(found.contains(expected) && found.contains("Fix: "), "{says}: {found}");
+            // What has no place in a statement is refused before there is one.
+            let fixed = found.contains("Fix: ") || says.starts_with("invalid");
+            assert!(found.contains(expected) && fixed, "{says}: {found}");
         }
     }
     assert_eq!(altered(&certificate, Some(&key), |_| {}), Ok(Trust::Untrusted));
@@ -131,8 +136,19 @@ fn consistent_lies_differ_from_the_suite_or_the_reference() {
     assert!(forged(cases).unwrap_err().contains("other counts"));
     let low = |report: &mut crate::Report| report.profile.invocations_max = 64;
     assert!(forged(low).unwrap_err().contains("below the suite's floor"));
-    // Another nonce or name would have had other random programs.
-    for change in [|r: &mut crate::Report| r.nonce[0] ^= 1, |r: &mut crate::Report| r.backend.push('x')] {
+    // Another nonce, name, limit or feature would have had other random programs.
+    let seeds: [fn(&mut crate::Report); 9] = [
+        |report| report.nonce[0] ^= 1,
+        |report| report.backend.push('x'),
+        |report| report.profile.version.push('x'),
+        |report| report.profile.device.push('x'),
+        |report| report.profile.driver.push('x'),
+        |report| report.profile.workgroup_bytes_max += 4,
+        |report| report.profile.buffer_bytes_max += 4,
+        |report| report.profile.workgroups_max += 1,
+        |report| report.profile.features.clear(),
+    ];
+    for change in seeds {
         assert!(forged(change).unwrap_err().contains("other programs or inputs"));
     }
     let gone = |report: &mut crate::Report| drop(report.groups.remove(3));
@@ -193,7 +209,11 @@ fn what_strangers_send_is_refused_in_good_order() {
     );
     let twice = file.replacen("{\"keyid\"", "{\"keyid\":\"\"},{\"keyid\"", 1);
     let huge = " ".repeat(9 << 20);
+    let nan = file.replacen("\"payload\":\"", "\"payload\":NaN,\"payload\":\"", 1);
+    let doubled = file.replacen("{\"payloadType\"", "{\"payload\":\"\",\"payloadType\"", 1);
     for (text, says) in [
+        (nan.as_str(), "envelope"),
+        (doubled.as_str(), "duplicate field"),
         ("", "envelope"),
         ("{}", "envelope"),
         ("null", "envelope"),

@@ -7,7 +7,7 @@
 use super::statement::{Entry, Predicate};
 use super::{Certificate, CertificateError, PublicKey};
 use crate::batch::{Batch, Group, Plan, Work};
-use crate::judge::Prepared;
+use crate::judge::{Prepared, procedure_leaf};
 use crate::suite::{self, Catalogue};
 use rayon::prelude::*;
 use std::collections::BTreeSet;
@@ -49,7 +49,7 @@ pub struct Verified {
     pub groups: usize,
     /// Of these, groups whose outputs the reference computed again.
     pub recomputed: usize,
-    /// Groups of the driver contract: their answers are the driver's own.
+    /// Groups of the driver contract, which have no output bytes: that they held is the signer's word.
     pub procedures: usize,
 }
 
@@ -89,6 +89,15 @@ impl Certificate {
             Some(_) => Trust::Untrusted,
         };
         Ok(Verified { trust, groups: groups.len(), recomputed: sampled.len(), procedures })
+    }
+
+    /// Whether what the certificate says of a group is what this suite and the reference say.
+    #[cfg(feature = "cli")]
+    pub(crate) fn check_group(&self, group: &Group, plan: &Plan<'_>) -> Result<(), CertificateError> {
+        match self.predicate().groups.iter().find(|entry| entry.name == group.name) {
+            Some(entry) => check(group, entry, plan, true),
+            None => Err(CertificateError::inconsistent(&format!("it lacks the group `{}`", group.name))),
+        }
     }
 
     /// What the run's batches were made by.
@@ -131,11 +140,13 @@ fn check(group: &Group, entry: &Entry, plan: &Plan<'_>, outputs: bool) -> Result
     if (dispatches, cases) != (entry.dispatches, entry.cases) {
         return differs("other counts than this suite runs");
     }
-    if outputs {
-        let leaves = batches.into_iter().map(|batch| Prepared::new(batch).leaf()).collect();
-        if suite::merkle_root(leaves).0 != entry.root.0 {
-            return differs("other output bytes than the reference gives");
-        }
+    let leaves = match group.work {
+        Work::Procedure(_) => vec![procedure_leaf(&group.name)],
+        Work::Batches(_) if !outputs => return Ok(()),
+        Work::Batches(_) => batches.into_iter().map(|batch| Prepared::new(batch).leaf()).collect(),
+    };
+    match suite::merkle_root(leaves).0 == entry.root.0 {
+        true => Ok(()),
+        false => differs("other output bytes than the reference gives"),
     }
-    Ok(())
 }

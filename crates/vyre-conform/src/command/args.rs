@@ -16,14 +16,10 @@ pub enum Command {
     #[command(after_help = VERIFY_HELP)]
     Verify(Verify),
     /// Run one case of a certificate again and show its program, inputs and outputs
-    #[command(
-        after_help = "Examples:\n  vyre replay cert.json --case 'op/f32/div:special'\n  vyre replay cert.json --case random/float/3 --backend reference"
-    )]
+    #[command(after_help = REPLAY_HELP)]
     Replay(Replay),
     /// Make a key to sign certificates with
-    #[command(
-        after_help = "Examples:\n  vyre keygen -o key.pem            also writes key.pem.pub, for others"
-    )]
+    #[command(after_help = KEYGEN_HELP)]
     Keygen(Keygen),
 }
 
@@ -54,6 +50,22 @@ Examples:
 Exit codes: 0 verified and signed by a trusted key, 1 rejected, 2 wrong usage,
 3 consistent, but UNTRUSTED or UNSIGNED, 4 the file could not be read";
 
+const REPLAY_HELP: &str = "\
+Examples:
+  vyre replay cert.json --case 'op/f32/div:special'
+  vyre replay cert.json --case random/float/3 --backend reference
+
+Exit codes: 0 the outputs are those of the certificate and, where a backend ran, of the
+backend, 1 they differ or the certificate is rejected, 2 wrong usage, 3 the backend could
+not be opened, 4 the file could not be read";
+
+const KEYGEN_HELP: &str = "\
+Examples:
+  vyre keygen -o key.pem            also writes key.pem.pub, for others
+
+Exit codes: 0 both files are written, 2 one of them is there already, 4 a file could not be
+written";
+
 /// What to run, and where results go.
 #[derive(Debug, Args)]
 pub struct Certify {
@@ -69,13 +81,13 @@ pub struct Certify {
     /// Run the quick suite: seconds, and enough for every wrong backend we know of
     #[arg(long)]
     pub(super) quick: bool,
-    /// Run only what has a name that starts like this: a group, a batch or a case
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["output", "shard"])]
+    /// Run only groups and batches whose name starts like this, or the batch of one case
+    #[arg(long, value_name = "NAME", value_parser = parse_case, conflicts_with_all = ["output", "shard"])]
     pub(super) case: Option<String>,
     /// Sign the certificate with the key in this file
     #[arg(long, value_name = "FILE", requires = "output")]
     pub(super) sign: Option<PathBuf>,
-    /// Write the certificate to this file
+    /// Write the certificate to this file; what is there is removed when the run starts
     #[arg(short, long, value_name = "FILE", conflicts_with = "shard")]
     pub(super) output: Option<PathBuf>,
     /// Write a report to read in a browser
@@ -125,8 +137,8 @@ pub struct Replay {
     /// The certificate
     #[arg(value_name = "FILE")]
     pub(super) file: PathBuf,
-    /// The case, batch or group
-    #[arg(long, value_name = "NAME")]
+    /// The group or batch, or the start of its name, or a case
+    #[arg(long, value_name = "NAME", value_parser = parse_case)]
     pub(super) case: String,
     /// The backend to run it on beside the reference; the certificate's own if left out and there is one
     #[arg(long, value_name = "ID")]
@@ -157,6 +169,15 @@ fn parse_shard(text: &str) -> Result<(u32, u32), String> {
     match parts {
         Some((at, of)) if (1..=of).contains(&at) => Ok((at - 1, of)),
         Some(_) | None => Err("not a part. Fix: write `1/4` to `4/4` for four parts".into()),
+    }
+}
+
+/// A name that cannot be a case's must not read as a case that passed.
+fn parse_case(text: &str) -> Result<String, String> {
+    let number = text.split_once('#').map(|(_, number)| number.parse::<u32>());
+    match text.is_empty() || text.starts_with('#') || matches!(number, Some(Err(_))) {
+        true => Err("not a case's name. Fix: take one from a report, or the start of one: `op/f32`".into()),
+        false => Ok(text.into()),
     }
 }
 

@@ -1,17 +1,18 @@
 //! `certify`: runs the suite, shows what came of it, and writes certificate and reports.
 
 use super::args::Certify;
+use super::file::{check_writable, is_plain, place, write_file};
 use super::progress::Progress;
 use super::table::{Align, columns, grouped};
-use super::{Answer, BAD, BOLD, DIM, Failure, GOOD, Host, exit, paint, plural, write_file};
-use crate::batch::{Level, Track};
+use super::{Answer, BAD, BOLD, DIM, Failure, GOOD, Host, exit, paint, plural};
+use crate::batch::{Group, Level, Track};
 use crate::cases;
 use crate::certificate::{Certificate, Identity, Sample, SecretKey};
 use crate::failure::ParityFailure;
 use crate::journal::{self, Header, Journal, JournalError, Recorded};
 use crate::report::{LevelState, Report};
 use crate::show::{hex, line};
-use crate::suite::{ConformanceSuite, Size, draw_nonce};
+use crate::suite::{ConformanceSuite, Filter, Size, draw_nonce};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -23,22 +24,32 @@ use vyre_foundation::ir::Digest;
 
 /// Failures that are told in full; the others are listed.
 const TOLD_MAX: usize = 3;
-/// Groups whose outputs are computed again before a certificate is signed.
+/// Groups whose outputs are computed again before the certificate of a run of this process is signed.
 const OWN_SAMPLE: usize = 8;
 /// Bytes of a failure's buffers that JSON has.
 const JSON_BYTES_MAX: usize = 4096;
+
+/// What was run, or taken from journals.
+struct Ran {
+    report: Report,
+    cancelled: bool,
+    /// Whether some of it stands in a file that anyone may have edited.
+    from_journal: bool,
+}
 
 pub(super) fn run(args: &Certify, host: &Host<'_>) -> Result<Answer, Failure> {
     // What would spoil the end of a long run is found at its start.
     let key = args.sign.as_deref().map(secret_key).transpose()?;
     check_paths(args)?;
-    check_case(args)?;
-    let (report, cancelled) = match args.merge.is_empty() {
+    let ran = match args.merge.is_empty() {
         true => execute(args, host)?,
-        false => (merged(args)?, false),
+        false => merged(args)?,
     };
-    if !args.merge.is_empty() && !report.complete {
-        return Err(missing(&report.certificate().err().unwrap_or_default()));
+    let Ran { report, cancelled, .. } = &ran;
+    let mut written = None;
+    if let Some(path) = args.output.as_deref().filter(|_| report.failures.is_empty() && !cancelled) {
+        write_file(path, &certificate(&ran, key.as_ref())?.to_json())?;
+        written = Some(path);
     }
     if let Some(path) = &args.html {
         write_file(path, &report.to_html())?;
@@ -46,24 +57,27 @@ pub(super) fn run(args: &Certify, host: &Host<'_>) -> Result<Answer, Failure> {
     if let Some(path) = &args.junit {
         write_file(path, &report.to_junit())?;
     }
-    let mut written = None;
-    if let Some(path) = args.output.as_deref().filter(|_| report.failures.is_empty() && !cancelled) {
-        let certificate = report.certificate().map_err(|failures| missing(&failures))?;
-        check_own(&certificate)?;
-        let certificate = match &key {
-            Some(key) => certificate.sign(key),
-            None => certificate,
-        };
-        write_file(path, &certificate.to_json())?;
-        written = Some(path);
-    }
     let exit = match (cancelled, report.failures.is_empty()) {
         (true, _) => exit::INTERRUPTED,
         (false, true) => exit::OK,
         (false, false) => exit::FINDINGS,
     };
-    let verdict = verdict(args, &report, cancelled, written);
-    Ok(Answer { exit, text: as_text(&report) + &verdict, json: as_json(&report, cancelled, written) })
+    let verdict = verdict(args, report, *cancelled, written);
+    Ok(Answer { exit, text: as_text(report) + &verdict, json: as_json(report, *cancelled, written) })
+}
+
+/// The certificate of a run, which is not signed before it stands what strangers will ask of it.
+fn certificate(ran: &Ran, key: Option<&SecretKey>) -> Result<Certificate, Failure> {
+    let certificate = ran.report.certificate().map_err(|failures| missing(&failures))?;
+    let sample = if ran.from_journal { Sample::All } else { Sample::Random(OWN_SAMPLE) };
+    let again = Certificate::from_json(certificate.to_json().as_bytes());
+    again.and_then(|again| again.verify(&[], sample)).map_err(|error| {
+        Failure::new(exit::FINDINGS, error.message, "run the suite again with a new journal")
+    })?;
+    Ok(match key {
+        Some(key) => certificate.sign(key),
+        None => certificate,
+    })
 }
 
 fn missing(failures: &[ParityFailure]) -> Failure {
@@ -77,22 +91,12 @@ fn secret_key(path: &Path) -> Result<SecretKey, Failure> {
         .map_err(|error| Failure::with_fix(exit::USAGE, &format!("{}: {error}", path.display())))
 }
 
-/// A certificate is not signed before it stands what strangers will ask of it: journals are files that anyone may edit.
-fn check_own(certificate: &Certificate) -> Result<(), Failure> {
-    let again = Certificate::from_json(certificate.to_json().as_bytes());
-    let checked = again.and_then(|again| again.verify(&[], Sample::Random(OWN_SAMPLE)));
-    checked.map(drop).map_err(|error| {
-        Failure::new(exit::FINDINGS, error.message, "run the suite again with a new journal")
-    })
-}
-
 /// Refuses outputs that would lie in the same file, or over what is read.
 fn check_paths(args: &Certify) -> Result<(), Failure> {
     let outputs: Vec<&PathBuf> = [&args.output, &args.html, &args.junit].into_iter().flatten().collect();
     let inputs = args.sign.iter().chain(&args.journal).chain(&args.merge);
     let mut taken: Vec<PathBuf> = inputs.map(|path| place(path)).collect();
     for path in outputs {
-        check_folder(path)?;
         let place = place(path);
         if taken.contains(&place) {
             return Err(Failure::usage(
@@ -101,36 +105,18 @@ fn check_paths(args: &Certify) -> Result<(), Failure> {
             ));
         }
         taken.push(place);
+        check_writable(path)?;
     }
     Ok(())
 }
 
-/// Where a path leads, as far as the file system tells.
-fn place(path: &Path) -> PathBuf {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let named = || Some(folder.canonicalize().ok()?.join(path.file_name()?));
-    path.canonicalize().ok().or_else(named).unwrap_or_else(|| path.to_owned())
-}
-
-/// A name that cannot be a case's must not read as a case that passed.
-fn check_case(args: &Certify) -> Result<(), Failure> {
-    let Some(case) = &args.case else { return Ok(()) };
-    let number = case.split_once('#').map(|(_, number)| number.parse::<u32>());
-    if case.is_empty() || matches!(number, Some(Err(_))) {
-        return Err(nothing(args));
+/// Removes what an earlier run wrote: a run that fails leaves no certificate that seems to be its own.
+fn remove_old(args: &Certify) -> Result<(), Failure> {
+    match args.output.as_deref().filter(|path| is_plain(path) && path.exists()) {
+        Some(path) => std::fs::remove_file(path)
+            .map_err(|error| Failure::io("replace", path, &error, "name a place you may write to")),
+        None => Ok(()),
     }
-    Ok(())
-}
-
-fn check_folder(path: &Path) -> Result<(), Failure> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let why = match folder {
-        _ if path.is_dir() => "it is a folder".into(),
-        Some(folder) if !folder.is_dir() => format!("there is no folder {}", folder.display()),
-        Some(_) | None => return Ok(()),
-    };
-    let message = format!("cannot write {}: {why}", path.display());
-    Err(Failure::new(exit::IO, message, "make the folder, or name another place"))
 }
 
 fn journal_failure(path: &Path, error: JournalError) -> Failure {
@@ -140,23 +126,28 @@ fn journal_failure(path: &Path, error: JournalError) -> Failure {
     }
 }
 
-/// The report of what several journals hold.
-fn merged(args: &Certify) -> Result<Report, Failure> {
-    let read = |path: &std::path::PathBuf| journal::read(path).map_err(|error| journal_failure(path, error));
+/// What several journals hold, which must be all of a run.
+fn merged(args: &Certify) -> Result<Ran, Failure> {
+    let read = |path: &PathBuf| journal::read(path).map_err(|error| journal_failure(path, error));
     let journals = args.merge.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-    journal::merge(journals, args.level, args.track, cases::groups).map_err(|error| match error {
-        JournalError::Io(error) => Failure::new(exit::IO, error.to_string(), "check the journals"),
-        JournalError::Wrong(message, fix) => Failure::usage(message, fix),
-    })
+    let report = journal::merge(journals, args.level, args.track, cases::groups);
+    let report = report.map_err(|(message, fix)| Failure::usage(message, fix))?;
+    remove_old(args)?;
+    match report.complete {
+        true => Ok(Ran { report, cancelled: false, from_journal: true }),
+        false => Err(missing(&report.certificate().err().unwrap_or_default())),
+    }
 }
 
-/// Runs the suite; also whether it was interrupted.
-fn execute(args: &Certify, host: &Host<'_>) -> Result<(Report, bool), Failure> {
+/// Runs the suite.
+fn execute(args: &Certify, host: &Host<'_>) -> Result<Ran, Failure> {
     let opened = host.open(args.backend.as_deref())?;
     let target = opened.target();
     let size = if args.quick { Size::Quick } else { Size::Full };
     let identity = Identity::new(target.name(), target.driver().is_some(), target.profile());
     let (nonce, journal, recorded) = start(args, &identity, size)?;
+    remove_old(args)?;
+    let from_journal = recorded.is_some();
     let cancel = interruptible();
     let progress = Progress::start(host.quiet);
     let (journal, unwritten) = (RefCell::new(journal), RefCell::new(None));
@@ -200,20 +191,32 @@ fn execute(args: &Certify, host: &Host<'_>) -> Result<(Report, bool), Failure> {
         report.elapsed = report.elapsed.saturating_add(worked);
     }
     if report.dispatches() == 0 && !cancel.is_cancelled() {
-        return Err(nothing(args));
+        return Err(nothing(args, report.driver));
     }
-    Ok((report, cancel.is_cancelled()))
+    Ok(Ran { report, cancelled: cancel.is_cancelled(), from_journal })
 }
 
-fn nothing(args: &Certify) -> Failure {
-    match &args.case {
-        Some(case) => Failure::usage(
-            format!("no case of this suite has a name that starts with `{}`", case.escape_debug()),
+/// Why no case was run.
+fn nothing(args: &Certify, driver: bool) -> Failure {
+    let Some(case) = &args.case else {
+        return Failure::usage(
+            "nothing was run",
+            "ask for a level and track that has groups, or fewer shards",
+        );
+    };
+    let filter = Filter::new(case);
+    let left_out =
+        |group: &Group| group.level > args.level || args.track.is_some_and(|only| only != group.track);
+    let named = cases::groups(driver).into_iter().find(|group| filter.has_group(&group.name));
+    match named.filter(left_out) {
+        Some(Group { name, level, track, .. }) => Failure::usage(
+            format!("`{name}` is of level {level} on the {track} track, and that was not asked for"),
+            "leave `--level` and `--track` out",
+        ),
+        None => Failure::usage(
+            format!("no case of this suite has the name `{}`, or one that starts so", case.escape_debug()),
             "take a name from a report, or the start of one: `op/f32`",
         ),
-        None => {
-            Failure::usage("nothing was run", "ask for a level and track that has groups, or fewer shards")
-        }
     }
 }
 

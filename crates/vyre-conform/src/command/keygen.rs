@@ -12,13 +12,11 @@ pub(super) fn run(args: &Keygen) -> Result<Answer, Failure> {
     let mut public_path = args.output.clone().into_os_string();
     public_path.push(".pub");
     let public_path = PathBuf::from(public_path);
-    if public_path.exists() {
-        return Err(exists(&public_path));
-    }
     let key = SecretKey::generate();
     let public = key.public();
-    create(&args.output, &key.to_pem(), true)?;
+    // The public half first: without it, no private one is left behind.
     create(&public_path, &public.to_pem(), false)?;
+    create(&args.output, &key.to_pem(), true).inspect_err(|_| drop(std::fs::remove_file(&public_path)))?;
     let text = format!(
         "  private key  {}  keep it secret\n  public key   {}  give it to those who verify\n  digits       {public}\n",
         args.output.display(),
@@ -32,14 +30,7 @@ pub(super) fn run(args: &Keygen) -> Result<Answer, Failure> {
     Ok(Answer { exit: exit::OK, text, json })
 }
 
-fn exists(path: &Path) -> Failure {
-    Failure::usage(
-        format!("{} is there already", path.display()),
-        "name a new file: keys are never overwritten",
-    )
-}
-
-/// Writes a new file; a secret one is its owner's alone from the start.
+/// Writes a new file, whole or not at all; a secret one is its owner's alone from the start.
 fn create(path: &Path, text: &str, secret: bool) -> Result<(), Failure> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -49,9 +40,14 @@ fn create(path: &Path, text: &str, secret: bool) -> Result<(), Failure> {
     }
     #[cfg(not(unix))]
     let _ = secret;
-    let written = options.open(path).and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|error| match error.kind() {
-        ErrorKind::AlreadyExists => exists(path),
+    let write = |mut file: std::fs::File| {
+        file.write_all(text.as_bytes()).inspect_err(|_| drop(std::fs::remove_file(path)))
+    };
+    options.open(path).and_then(write).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => Failure::usage(
+            format!("{} is there already", path.display()),
+            "name a new file: keys are never overwritten",
+        ),
         _ => Failure::io("write", path, &error, "name a place you may write to"),
     })
 }

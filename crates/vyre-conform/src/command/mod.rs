@@ -5,6 +5,7 @@
 
 mod args;
 mod certify;
+mod file;
 mod keygen;
 mod progress;
 mod replay;
@@ -16,6 +17,7 @@ use crate::contract::VyreBackend;
 use crate::target::{DriverTarget, Target, VendorTarget};
 use anstyle::{AnsiColor, Style};
 pub use args::Command;
+use clap::error::ErrorKind;
 use serde_json::Value;
 use std::io::Read;
 use std::path::Path;
@@ -81,14 +83,31 @@ impl Failure {
         Failure::new(exit::USAGE, message, fix)
     }
 
-    /// A mistake in the command line.
-    pub fn from_usage(error: &clap::Error, program: &str) -> Failure {
-        let text = error.render().to_string();
-        let first = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
-        match first.split_once("Fix: ") {
-            Some((message, fix)) => Failure::usage(message.trim_end_matches(['.', ' ']), fix),
-            None => Failure::usage(first, format!("see `{program} --help` and `{program} COMMAND --help`")),
+    /// A command line that could not be read: prints the help that was asked for, or says what is wrong.
+    pub fn from_usage(error: &clap::Error) -> Result<u8, Failure> {
+        if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+            let _ = error.print();
+            return Ok(if error.use_stderr() { exit::USAGE } else { exit::OK });
         }
+        let text = error.render().to_string();
+        let words = text.split("\n\n").next().unwrap_or_default().split_whitespace();
+        let message = words.collect::<Vec<_>>().join(" ");
+        let message = message.trim_start_matches("error: ");
+        if let Some((message, fix)) = message.split_once("Fix: ") {
+            return Err(Failure::usage(message.trim_end_matches(['.', ' ']), fix));
+        }
+        let line = |start: &str| text.lines().find_map(|line| line.trim_start().strip_prefix(start));
+        let (message, values) = match message.split_once(" [possible values: ") {
+            Some((message, values)) => (message, Some(values.trim_end_matches(']'))),
+            None => (message, None),
+        };
+        let fix = match (line("tip: ").filter(|tip| tip.contains("similar")), values, line("Usage: ")) {
+            (Some(tip), _, _) => tip.to_owned(),
+            (None, Some(values), _) => format!("write one of: {values}"),
+            (None, None, Some(usage)) => format!("write `{usage}`; `--help` tells more"),
+            (None, None, None) => "see `--help`".into(),
+        };
+        Err(Failure::usage(message, fix))
     }
 
     fn io(verb: &str, path: &Path, error: &std::io::Error, fix: &str) -> Failure {
@@ -196,11 +215,6 @@ fn read_text(path: &Path) -> Result<String, Failure> {
     let read = std::fs::File::open(path).and_then(|file| file.take(KEY_BYTES_MAX).read_to_string(&mut text));
     read.map_err(|error| Failure::io("read", path, &error, "check the file's name"))?;
     Ok(text)
-}
-
-fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text)
-        .map_err(|error| Failure::io("write", path, &error, "name a place you may write to"))
 }
 
 fn plural(count: usize, noun: &str) -> String {

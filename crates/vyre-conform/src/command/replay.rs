@@ -3,16 +3,15 @@
 use super::args::Replay;
 use super::verify::read;
 use super::{Answer, BAD, BOLD, Backends, Failure, GOOD, Host, Opened, exit, paint};
-use crate::batch::{Batch, Step, Work};
+use crate::batch::{Batch, Group, Plan, Step, Work};
 use crate::cases;
-use crate::certificate::Certificate;
+use crate::certificate::{Certificate, Predicate};
 use crate::judge::{Answer as Outcome, Prepared, is_right};
 use crate::show::{elements, hex, line};
-use crate::suite::{batch_name, batches};
+use crate::suite::{Filter, batches};
 use crate::target::{Fault, Job, Target};
 use serde_json::{Value, json};
 use std::fmt::Write;
-use vyre_driver::registry;
 use vyre_foundation::ir::DataType;
 use vyre_foundation::launch::bound_buffers;
 
@@ -24,27 +23,54 @@ const BATCHES_MAX: usize = 8;
 pub(super) fn run(args: &Replay, host: &Host<'_>) -> Result<Answer, Failure> {
     let certificate = read(&args.file)?;
     certificate.check_version().map_err(|error| Failure::new(exit::FINDINGS, error.message, error.fix))?;
-    let found = find(&certificate, &args.case)?;
-    let element = args.case.split_once('#').and_then(|(_, number)| number.parse().ok());
-    let (opened, absent) = open(args, host, &certificate)?;
+    let profile = certificate.predicate().target.profile();
+    let plan = certificate.plan(&profile);
+    let filter = Filter::new(&args.case);
+    let found = find(&certificate, &plan, &filter)
+        .and_then(|found| if found.is_empty() { Err(absent(&args.case)) } else { Ok(found) })?;
+    let (opened, alone) = open(args, host, &certificate)?;
     let target = opened.as_ref().map(Opened::target);
-    let (mut text, mut cases, mut equal) = (String::new(), Vec::new(), true);
-    let left_out = found.len().saturating_sub(BATCHES_MAX);
-    for batch in found.into_iter().take(BATCHES_MAX) {
-        let played = play(Prepared::new(batch), target.as_deref(), element);
-        text.push_str(&played.text);
-        cases.push(played.json);
-        equal &= played.equal;
+    let (mut text, mut cases) = (String::new(), Vec::new());
+    let (mut equal, mut certified, mut left_out) = (true, true, 0);
+    for (group, batches) in found {
+        let room = BATCHES_MAX.saturating_sub(cases.len());
+        left_out += batches.len().saturating_sub(room);
+        if room == 0 {
+            continue;
+        }
+        for batch in batches.into_iter().take(room) {
+            let played = play(Prepared::new(batch), target.as_deref(), filter.element);
+            text.push_str(&played.text);
+            cases.push(played.json);
+            equal &= played.equal;
+        }
+        // The root in the certificate is over all of the group's outputs.
+        let stated = certificate.check_group(&group, &plan);
+        certified &= stated.is_ok();
+        let _ = match stated {
+            Ok(()) => writeln!(text, "  {} as the certificate says of `{}`\n", paint(GOOD, "ok"), group.name),
+            Err(error) => writeln!(text, "  {} {}\n", paint(BAD, "different:"), error.message),
+        };
     }
     if left_out > 0 {
         let _ = writeln!(text, "  and {left_out} more; name one of them with `--case`");
     }
-    if let Some(why) = absent {
+    if let Some(why) = alone {
         let _ = writeln!(text, "  {why}");
     }
-    let backend = target.as_ref().map(|target| target.name().to_owned());
-    let exit = if equal { exit::OK } else { exit::FINDINGS };
-    Ok(Answer { exit, text, json: json!({ "backend": backend, "equal": equal, "cases": cases }) })
+    let backend = target.as_ref().map(|target| target.name());
+    let exit = if equal && certified { exit::OK } else { exit::FINDINGS };
+    // Without a backend nothing was compared with the reference.
+    let equal = backend.map(|_| equal);
+    let json = json!({ "backend": backend, "equal": equal, "certified": certified, "cases": cases });
+    Ok(Answer { exit, text, json })
+}
+
+fn absent(case: &str) -> Failure {
+    Failure::usage(
+        format!("the certificate has no case `{}`", case.escape_debug()),
+        "take a name from a report, or the start of one: `op/f32/div`",
+    )
 }
 
 /// A batch that ran again.
@@ -54,7 +80,7 @@ struct Played {
     equal: bool,
 }
 
-fn play(prepared: Prepared, target: Option<&dyn Target>, element: Option<usize>) -> Played {
+fn play(prepared: Prepared, target: Option<&dyn Target>, element: Option<u64>) -> Played {
     let Prepared { batch, expected } = &prepared;
     let program = vyre_foundation::text::print(&batch.program);
     let mut text = format!("{}\n", paint(BOLD, &batch.name));
@@ -88,37 +114,31 @@ fn play(prepared: Prepared, target: Option<&dyn Target>, element: Option<usize>)
     Played { text, json, equal }
 }
 
-/// The batches that a name means, of the groups that the certificate has.
-fn find(certificate: &Certificate, case: &str) -> Result<Vec<Batch>, Failure> {
-    let predicate = certificate.predicate();
-    let profile = predicate.target.profile();
-    let plan = certificate.plan(&profile);
-    let wanted = batch_name(case);
+/// The batches that are asked for, of the groups that the certificate has.
+fn find(
+    certificate: &Certificate,
+    plan: &Plan<'_>,
+    filter: &Filter,
+) -> Result<Vec<(Group, Vec<Batch>)>, Failure> {
+    let Predicate { levels, target, .. } = certificate.predicate();
     let mut found = Vec::new();
     for group in cases::groups(plan.driver) {
-        let covered = predicate.levels.cover(group.level, group.track);
-        if !covered || !(group.name.starts_with(wanted) || wanted.starts_with(&format!("{}:", group.name))) {
+        if !levels.cover(group.level, group.track) || !filter.has_group(&group.name) {
             continue;
         }
         if let Work::Procedure(_) = group.work {
             return Err(Failure::usage(
                 format!("`{}` is a conversation with the driver, not a program", group.name),
-                format!(
-                    "run it again: `certify --backend {} --case {}`",
-                    line(&predicate.target.id),
-                    group.name
-                ),
+                format!("run it again: `certify --backend {} --case {}`", line(&target.id), group.name),
             ));
         }
-        found.extend(batches(&group, &plan).into_iter().filter(|batch| batch.name.starts_with(wanted)));
+        let mut batches = batches(&group, plan);
+        batches.retain(|batch| filter.has_batch(batch));
+        if !batches.is_empty() {
+            found.push((group, batches));
+        }
     }
-    match found.is_empty() {
-        true => Err(Failure::usage(
-            format!("the certificate has no case `{}`", case.escape_debug()),
-            "take a name from a report, or the start of one: `op/f32/div`",
-        )),
-        false => Ok(found),
-    }
+    Ok(found)
 }
 
 /// The backend beside the reference, or why there is none.
@@ -127,26 +147,21 @@ fn open(
     host: &Host<'_>,
     certificate: &Certificate,
 ) -> Result<(Option<Opened>, Option<String>), Failure> {
-    let own = &certificate.predicate().target.id;
-    match (&args.backend, host.backends) {
-        (Some(id), _) => host.open(Some(id)).map(|opened| (Some(opened), None)),
-        (None, Backends::Vendor(_)) => host.open(None).map(|opened| (Some(opened), None)),
-        (None, Backends::Registered) => {
-            let linked = registry::registrations().iter().any(|one| one.id == own);
-            match host.open(Some(own)).ok().filter(|_| linked) {
-                Some(opened) => Ok((Some(opened), None)),
-                None => {
-                    let why =
-                        format!("the backend `{}` is not here, so only the reference ran it", line(own));
-                    Ok((None, Some(why)))
-                }
-            }
+    let own = match host.backends {
+        Backends::Vendor(_) => None,
+        Backends::Registered => Some(certificate.predicate().target.id.as_str()),
+    };
+    match (host.open(args.backend.as_deref().or(own)), own) {
+        (Ok(opened), _) => Ok((Some(opened), None)),
+        (Err(failure), Some(_)) if args.backend.is_none() => {
+            Ok((None, Some(format!("only the reference ran it: {}", failure.message))))
         }
+        (Err(failure), _) => Err(failure),
     }
 }
 
 /// What a launch starts with.
-fn launch(batch: &Batch, step: &Step, element: Option<usize>) -> String {
+fn launch(batch: &Batch, step: &Step, element: Option<u64>) -> String {
     let parts = batch.program.parts();
     let [x, y, z] = step.grid;
     let mut text = format!("  grid ({x}, {y}, {z}), output memory {:?}\n", step.init);
@@ -165,7 +180,7 @@ fn outputs(batch: &Batch) -> Vec<(String, DataType)> {
     buffers.filter(|buffer| buffer.is_output()).map(|buffer| (buffer.name.to_string(), buffer.ty)).collect()
 }
 
-fn outcome(batch: &Batch, who: &str, answer: Result<&Outcome, &Fault>, element: Option<usize>) -> String {
+fn outcome(batch: &Batch, who: &str, answer: Result<&Outcome, &Fault>, element: Option<u64>) -> String {
     match answer {
         Ok(Outcome::Outputs(buffers)) => outputs(batch)
             .into_iter()
@@ -186,9 +201,9 @@ fn fault_text(fault: &Fault) -> String {
 }
 
 /// The first elements of a buffer, or the one that is asked for.
-fn values(ty: DataType, bytes: &[u8], element: Option<usize>) -> String {
+fn values(ty: DataType, bytes: &[u8], element: Option<u64>) -> String {
     let count = bytes.len() / ty.bytes();
-    if let Some(at) = element.filter(|at| *at < count) {
+    if let Some(at) = element.and_then(|at| usize::try_from(at).ok()).filter(|at| *at < count) {
         let value = elements(ty, bytes).nth(at).unwrap_or_default();
         return format!(
             "{ty} [{at}] = {value} (0x{})",
@@ -233,4 +248,50 @@ fn step_json(
             Err(fault) => json!({ "error": fault_text(fault) }),
         }),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ConformanceSuite, Level, ReferenceBackend, Track, VyreBackend};
+    use std::path::PathBuf;
+
+    /// The answer of a replay, with the backend beside it or without.
+    fn replay(file: &std::path::Path, case: &str, with_backend: bool) -> Answer {
+        let open = || Ok(Box::new(ReferenceBackend) as Box<dyn VyreBackend>);
+        let backends = if with_backend { Backends::Vendor(&open) } else { Backends::Registered };
+        let args = Replay { file: file.to_owned(), case: case.into(), backend: None };
+        run(&args, &Host { program: "test", backends, quiet: true }).expect("it replays")
+    }
+
+    #[test]
+    fn a_replay_compares_with_the_certificate_and_with_the_backend_if_there_is_one() {
+        let suite = ConformanceSuite::quick().up_to(Level::Ops).only(Track::Integer);
+        let mut report = suite.report(&ReferenceBackend);
+        // No driver has this name.
+        report.backend = "absent".into();
+        let folder = std::env::temp_dir().join(format!("vyre-replay-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = |name: &str, report: &crate::Report| -> PathBuf {
+            let path = folder.join(name);
+            std::fs::write(&path, report.certificate().expect("it is complete").to_json()).unwrap();
+            path
+        };
+        let honest = file("honest.json", &report);
+        let wrong = report.groups.iter_mut().find(|group| group.name == "op/u32/add").expect("it ran");
+        wrong.root.0[0] ^= 1;
+        let lie = file("lie.json", &report);
+        for (file, case, with_backend, exit, equal, certified) in [
+            (&honest, "op/u32/add", true, exit::OK, json!(true), true),
+            (&honest, "op/u32/add", false, exit::OK, json!(null), true),
+            (&lie, "op/u32/add", true, exit::FINDINGS, json!(true), false),
+            (&lie, "op/u32/add:edge", false, exit::FINDINGS, json!(null), false),
+            (&lie, "op/u32/sub", true, exit::OK, json!(true), true),
+        ] {
+            let answer = replay(file, case, with_backend);
+            let said = (answer.exit, &answer.json["equal"], &answer.json["certified"]);
+            assert_eq!(said, (exit, &equal, &json!(certified)), "{case}: {}", answer.text);
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 }

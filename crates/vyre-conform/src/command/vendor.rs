@@ -9,7 +9,7 @@ use std::process::ExitCode;
 
 /// Runs the conformance suite on this backend.
 #[derive(Parser)]
-#[command(version, disable_help_subcommand = true)]
+#[command(version)]
 struct Args {
     /// Print one JSON object instead of text
     #[arg(long, global = true, display_order = 100)]
@@ -41,13 +41,10 @@ pub fn main<B: VyreBackend + 'static>(open: impl Fn() -> Result<B, String>) -> E
             let host = Host { program: &program, backends: Backends::Vendor(&open), quiet: json };
             (json, run(&command, &host))
         }
-        Err(error) if error.use_stderr() && std::env::args_os().any(|arg| arg == "--json") => {
-            (true, Err(Failure::from_usage(&error, &program)))
-        }
-        Err(error) => {
-            let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::OK });
-        }
+        Err(error) => match Failure::from_usage(&error) {
+            Ok(exit) => return ExitCode::from(exit),
+            Err(failure) => (std::env::args_os().any(|arg| arg == "--json"), Err(failure)),
+        },
     };
     let (exit, out, err) = match result {
         Ok(Answer { exit, json: value, .. }) if json => (exit, format!("{value:#}\n"), String::new()),

@@ -144,7 +144,8 @@ fn checks(certificate: &Certificate, verified: &Verified, all: bool) -> String {
 fn as_json(certificate: &Certificate, verified: &Verified) -> Value {
     let Predicate { target, suite, counts, started, duration_ms, nonce, tool, .. } = certificate.predicate();
     json!({
-        "verified": true,
+        "verified": verified.trust == Trust::Trusted,
+        "consistent": true,
         "trust": match verified.trust {
             Trust::Trusted => "trusted",
             Trust::Untrusted => "untrusted",

@@ -84,5 +84,7 @@ fn a_mistake_in_a_hundred_lines_is_cut_down_to_a_few() {
             .count();
         assert!(lines <= 8, "{name} left {lines} lines:\n{failure}");
         assert_eq!(failure.cause, mutation.cause(), "{name}:\n{failure}");
+        let bytes: usize = failure.inputs.iter().map(|(_, bytes)| bytes.len()).sum();
+        assert!(bytes <= 256, "{name} left {bytes} bytes of inputs:\n{failure}");
     }
 }

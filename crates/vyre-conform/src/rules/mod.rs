@@ -122,6 +122,14 @@ impl Mutation {
         }
     }
 
+    /// The same change wherever a program allows it.
+    pub(crate) fn everywhere(&self) -> Mutation {
+        match *self {
+            Mutation::Row(rule, _) | Mutation::Rows(rule) => Mutation::Rows(rule),
+            Mutation::Program(rewrite, _) | Mutation::Everywhere(rewrite) => Mutation::Everywhere(rewrite),
+        }
+    }
+
     /// The name in lists: what is wrong, and where.
     pub(crate) fn name(&self) -> String {
         match self {
