@@ -12,9 +12,9 @@ use vyre_generate::{Case, Config};
 use vyre_testkit::{compare, property, repo};
 
 /// The emitters that this host has, with a number of vectors in flight; 0 leaves that to the backend.
-fn backends(vectors: u32) -> Vec<CpuBackend> {
+fn backends(vectors: u32) -> Vec<(Emitter, CpuBackend)> {
     let open = |emitter| match CpuBackend::new(CpuConfig { emitter, vectors, threads: 2 }) {
-        Ok(backend) => Some(backend),
+        Ok(backend) => Some((emitter, backend)),
         Err(error) if emitter != Emitter::Portable => {
             eprintln!("SKIP {emitter:?}: {error}");
             None
@@ -62,7 +62,7 @@ fn case_of(program: &Program, run: &Run, folder: &std::path::Path) -> Option<Cas
 
 #[test]
 fn files_give_the_references_bytes() {
-    let backends: Vec<CpuBackend> = [0, 1].into_iter().flat_map(backends).collect();
+    let backends: Vec<_> = [0, 1].into_iter().flat_map(backends).collect();
     let (mut ran, mut wrong) = (0, Vec::new());
     for path in repo::files("tests", "vyre").into_iter().chain(repo::files("examples", "vyre")) {
         let source = repo::read(&path).expect("listed files can be read");
@@ -73,10 +73,10 @@ fn files_give_the_references_bytes() {
         for run in directives(&source).0.runs.iter().filter(|run| run.expect != Expect::Race) {
             let folder = path.parent().expect("files lie in folders");
             let Some(case) = case_of(&parsed.program, run, folder) else { continue };
-            for backend in &backends {
+            for (emitter, backend) in &backends {
                 ran += 1;
                 if let Err(message) = agrees(backend, &case) {
-                    wrong.push(format!("{}:{}: {message}", repo::name(&path), run.line));
+                    wrong.push(format!("{}:{} by {emitter:?}: {message}", repo::name(&path), run.line));
                 }
             }
         }
@@ -93,9 +93,9 @@ fn generated_programs_give_the_references_bytes() {
     let traps = Config { traps: true, ..Config::default() };
     for seed in property::cases(300) {
         let case = vyre_generate::seeded(seed, if seed % 7 == 0 { &traps } else { &config });
-        for backend in &backends[(seed % 4) as usize] {
+        for (emitter, backend) in &backends[(seed % 4) as usize] {
             if let Err(message) = agrees(backend, &case) {
-                panic!("seed {seed}: {message}\n{}", compare::show(&case));
+                panic!("seed {seed} by {emitter:?}: {message}\n{}", compare::show(&case));
             }
         }
     }

@@ -487,15 +487,11 @@ impl<'a> Lower<'a> {
 
     /// Runs a block for some lanes; those of them that are still there afterwards.
     fn masked(&mut self, masks: Lanes, block: &'a Block, site: u32, leaves: bool) -> Lanes {
-        let plain = block.iter().all(|node| {
-            matches!(
-                node,
-                Node::Compute { .. }
-                    | Node::Get { index: None, .. }
-                    | Node::Set { index: None, .. }
-                    | Node::Break
-                    | Node::Continue
-            )
+        // A local in one register for all lanes has no lanes to keep: its assignment must not run for nobody.
+        let plain = block.iter().all(|node| match node {
+            Node::Set { local, index: None, .. } => !self.plan.locals[local.index()].uniform,
+            Node::Compute { .. } | Node::Get { index: None, .. } | Node::Break | Node::Continue => true,
+            _ => false,
         });
         if plain && block.len() as u32 <= INLINE_LINES_MAX {
             self.set_exec(masks);
