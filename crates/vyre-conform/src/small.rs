@@ -1,15 +1,19 @@
 //! A suite of two dozen groups, for tests that are about certificates and not about cases.
 
-use crate::batch::{Batch, Content, Group, Level, Plan, Step, Track};
+use crate::batch::{Batch, Content, Group, Level, Plan, Step, Track, Work};
 use crate::contract::OutputInit;
 use vyre_foundation::launch::admit;
 use vyre_generate::{Config, seeded};
 
-/// Three groups for each level and track; those of the highest level depend on the nonce.
-pub(crate) fn groups(_: bool) -> Vec<Group> {
+/// Three groups for each level and track; those of the highest level depend on the nonce. Drivers have a procedure too.
+pub(crate) fn groups(driver: bool) -> Vec<Group> {
     let places = Level::ALL.into_iter().flat_map(|level| Track::ALL.map(|track| (level, track)));
     let groups = places.flat_map(|place| (0..3).map(move |at| (place, at)));
-    groups.map(|((level, track), at)| group(level, track, at)).collect()
+    let batches = groups.map(|((level, track), at)| group(level, track, at));
+    let (level, track) = (Level::Random, Track::Integer);
+    let work = Work::Procedure(|_, _| Ok(()));
+    let procedure = Group { name: "driver/small".into(), level, track, seeded: false, work };
+    batches.chain(driver.then_some(procedure)).collect()
 }
 
 fn group(level: Level, track: Track, at: u64) -> Group {

@@ -160,6 +160,18 @@ fn consistent_lies_differ_from_the_suite_or_the_reference() {
     assert!(forged(unplanned).unwrap_err().contains("groups are not those of this suite"));
 }
 
+#[test]
+fn the_root_of_a_procedure_is_no_free_choice() {
+    let mut report = suite().run_driver(&vyre_driver_reference::ReferenceBackend::new());
+    let checked = |report: &crate::Report| {
+        let certificate = report.certificate().expect("the reference conforms");
+        certificate.verify_with(groups, &[], Sample::Random(0)).map(|verified| verified.procedures)
+    };
+    assert_eq!(checked(&report), Ok(1));
+    report.groups.iter_mut().find(|group| group.name == "driver/small").expect("it ran").root.0[0] ^= 1;
+    assert!(checked(&report).unwrap_err().message.contains("other output bytes"));
+}
+
 /// The file with one bit of it changed.
 fn flipped(file: &[u8], bit: usize) -> Vec<u8> {
     let mut changed = file.to_vec();
