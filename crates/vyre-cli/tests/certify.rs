@@ -137,6 +137,8 @@ fn what_cannot_be_run_or_written_is_said_before_anything_runs() {
         (&["-o", "missing/c.json"], 4, "cannot write missing/c.json"),
         (&["--html", "/proc/none/r.html"], 4, "cannot write /proc/none/r.html"),
         (&["--sign", "/dev/zero", "-o", "c.json"], 2, "no PEM file"),
+        (&["--journal", "/dev/null"], 2, "it is not a file"),
+        (&["--journal", "/dev/full", "-o", "c.json"], 2, "it is not a file"),
         (&["--case", ""], 2, "not a case's name"),
         (&["--case", "op/u32/add#banana"], 2, "not a case's name"),
         (&["--case", "op/u32/add:edge#0"], 2, "no case of this suite"),

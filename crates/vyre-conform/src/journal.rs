@@ -113,28 +113,21 @@ pub(crate) fn read(path: &Path) -> Result<Recorded, JournalError> {
     if !is_utc(&started) {
         return Err(wrong("line 1: its start is no time".into()));
     }
-    let mut recorded = Recorded {
-        header: journal,
-        started,
-        groups: Vec::new(),
-        worked: Duration::ZERO,
-        bytes: whole as u64,
-    };
+    let (mut groups, mut worked) = (BTreeMap::new(), Duration::ZERO);
     for (at, line) in (2..).zip(lines) {
         let Passed { passed, ms } =
             serde_json::from_slice(line).map_err(|error| wrong(format!("line {at}: {error}")))?;
         if passed.cases.max(passed.dispatches) > COUNT_MAX {
             return Err(wrong(format!("line {at}: no group has so many cases")));
         }
-        recorded.worked = recorded.worked.saturating_add(Duration::from_millis(ms));
+        worked = worked.saturating_add(Duration::from_millis(ms));
         let group = GroupReport::from(&passed);
-        match recorded.groups.iter().find(|known| known.name == group.name) {
-            None => recorded.groups.push(group),
-            Some(known) if *known == group => {}
-            Some(_) => return Err(wrong(format!("line {at}: it says otherwise than a line before"))),
+        if *groups.entry(group.name.clone()).or_insert_with(|| group.clone()) != group {
+            return Err(wrong(format!("line {at}: it says otherwise than a line before")));
         }
     }
-    Ok(recorded)
+    let groups = groups.into_values().collect();
+    Ok(Recorded { header: journal, started, groups, worked, bytes: whole as u64 })
 }
 
 /// A journal that a run writes to.
@@ -148,6 +141,10 @@ pub(crate) struct Journal {
 impl Journal {
     /// Starts a journal, or goes on with one of the same run; then also what it holds.
     pub(crate) fn open(path: &Path, header: &Header) -> Result<(Journal, Option<Recorded>), JournalError> {
+        // Opening a pipe would wait for a reader, and a device keeps nothing.
+        if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+            return Err(JournalError::Wrong("it is not a file".into(), "name a file you may read and write"));
+        }
         let mut file =
             OpenOptions::new().create(true).append(false).write(true).truncate(false).open(path)?;
         if file.try_lock().is_err() {

@@ -23,6 +23,12 @@ pub(crate) fn line(text: &str) -> String {
     short.escape_debug().to_string().replace("\\'", "'").replace("\\\"", "\"")
 }
 
+/// A text of several lines in which strangers' words may stand, without what moves the cursor.
+#[cfg(feature = "cli")]
+pub(crate) fn lines(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
+}
+
 /// A text inside HTML or XML. Characters that XML cannot have become a replacement mark.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -11,7 +11,7 @@ use crate::certificate::{Certificate, Identity, Sample, SecretKey};
 use crate::failure::ParityFailure;
 use crate::journal::{self, Header, Journal, JournalError, Recorded};
 use crate::report::{LevelState, Report};
-use crate::show::{hex, line};
+use crate::show::{hex, line, lines};
 use crate::suite::{ConformanceSuite, Filter, Size, draw_nonce};
 use serde_json::{Value, json};
 use std::cell::RefCell;
@@ -22,8 +22,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use vyre_driver::CancelToken;
 use vyre_foundation::ir::Digest;
 
-/// Failures that are told in full; the others are listed.
+/// Failures that are told in full; the next ones are listed, and the others counted.
 const TOLD_MAX: usize = 3;
+const LISTED_MAX: usize = 40;
 /// Groups whose outputs are computed again before the certificate of a run of this process is signed.
 const OWN_SAMPLE: usize = 8;
 /// Bytes of a failure's buffers that JSON has.
@@ -336,8 +337,7 @@ fn badges(report: &Report) -> String {
 fn failures(report: &Report) -> String {
     let mut text = String::new();
     for failure in report.failures.iter().take(TOLD_MAX) {
-        let told = failure.to_string();
-        let told = told
+        let told = lines(&failure.to_string())
             .replacen("FAIL", &paint(BAD, "FAIL"), 1)
             .replace("  Fix:", &format!("  {}", paint(GOOD, "Fix:")));
         text.push_str(&format!("\n{told}\n"));
@@ -346,11 +346,15 @@ fn failures(report: &Report) -> String {
         .failures
         .iter()
         .skip(TOLD_MAX)
+        .take(LISTED_MAX)
         .map(|failure| vec![format!("  {}", failure.case), failure.cause.to_string()])
         .collect();
     if !others.is_empty() {
-        text.push_str(&format!("\n  and {}:\n", plural(others.len(), "other failure")));
+        text.push_str(&format!("\n  and {}:\n", plural(report.failures.len() - TOLD_MAX, "other failure")));
         text.push_str(&columns(&[Align::Left; 2], &others));
+    }
+    if report.failures.len() > TOLD_MAX + LISTED_MAX {
+        text.push_str("  ... `--html FILE` shows all\n");
     }
     text
 }
@@ -381,7 +385,7 @@ fn verdict(args: &Certify, report: &Report, cancelled: bool, written: Option<&Pa
     }
     if let Some((index, count)) = args.shard {
         return format!(
-            "  {ok} part {} of {count} passed; `certify --merge FILE ...` joins the journals\n",
+            "  {ok} part {} of {count} passed; `certify --merge A --merge B ...` joins the journals\n",
             index + 1
         );
     }

@@ -14,6 +14,7 @@ mod vendor;
 mod verify;
 
 use crate::contract::VyreBackend;
+use crate::show::lines;
 use crate::target::{DriverTarget, Target, VendorTarget};
 use anstyle::{AnsiColor, Style};
 pub use args::Command;
@@ -76,7 +77,7 @@ pub struct Failure {
 
 impl Failure {
     fn new(exit: u8, message: impl Into<String>, fix: impl Into<String>) -> Failure {
-        Failure { exit, message: message.into(), fix: fix.into() }
+        Failure { exit, message: lines(&message.into()), fix: lines(&fix.into()) }
     }
 
     fn usage(message: impl Into<String>, fix: impl Into<String>) -> Failure {
@@ -219,4 +220,18 @@ fn read_text(path: &Path) -> Result<String, Failure> {
 
 fn plural(count: usize, noun: &str) -> String {
     format!("{} {noun}{}", table::grouped(count as u64), if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Failure;
+
+    #[test]
+    fn a_strangers_words_do_not_reach_the_terminal_as_they_are() {
+        let failure = Failure::new(1, "no field `\x1b[2J`\nat all", "\rdo it");
+        assert_eq!(
+            (failure.message.as_str(), failure.fix.as_str()),
+            ("no field `\u{fffd}[2J`\nat all", "\u{fffd}do it")
+        );
+    }
 }

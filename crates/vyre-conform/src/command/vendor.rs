@@ -61,7 +61,12 @@ pub fn main<B: VyreBackend + 'static>(open: impl Fn() -> Result<B, String>) -> E
     };
     let _ = anstream::stderr().lock().write_all(err.as_bytes());
     match anstream::stdout().lock().write_all(out.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => ExitCode::from(exit::IO),
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            let fix = "make room for the output, or send it elsewhere";
+            let _ =
+                writeln!(anstream::stderr(), "error: cannot write to standard output: {error}\n  Fix: {fix}");
+            ExitCode::from(exit::IO)
+        }
         Ok(()) | Err(_) => ExitCode::from(exit),
     }
 }
