@@ -3,7 +3,6 @@
 //! Colour appears only on terminals (`anstream` decides, and honours `NO_COLOR`). A closed pipe ends the output, not the
 //! program: what a reader no longer wants is dropped silently.
 
-use anstyle::{AnsiColor, Style};
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -13,17 +12,8 @@ use vyre::spec::SpecError;
 use vyre::text::{self, SourceMap};
 
 pub(crate) use vyre_conform::command::exit::{FINDINGS, IO, OK, RUN, USAGE};
-
-pub(crate) const BOLD: Style = Style::new().bold();
-pub(crate) const DIM: Style = Style::new().dimmed();
-pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
-const WARN: Style = AnsiColor::Yellow.on_default().bold();
-pub(crate) const GOOD: Style = AnsiColor::Green.on_default().bold();
-
-/// `text` in a style; the writer strips it where colour is not wanted.
-pub(crate) fn paint(style: Style, text: &str) -> String {
-    format!("{style}{text}{style:#}")
-}
+use vyre_conform::command::style::WARN;
+pub(crate) use vyre_conform::command::style::{BAD, BOLD, DIM, GOOD, paint};
 
 /// A finding with its place in a file.
 #[derive(Clone, Debug)]

@@ -152,26 +152,8 @@ fn execute(args: &Certify, host: &Host<'_>) -> Result<Ran, Failure> {
     let cancel = interruptible();
     let progress = Progress::start(host.quiet);
     let (journal, unwritten) = (RefCell::new(journal), RefCell::new(None));
-    let mut suite = match size {
-        Size::Quick => ConformanceSuite::quick(),
-        Size::Full => ConformanceSuite::new(),
-    };
-    suite = suite.up_to(args.level).nonce(nonce).program(host.program).cancelled_by(cancel.clone());
-    if let Some(track) = args.track {
-        suite = suite.only(track);
-    }
-    if let Some(case) = &args.case {
-        suite = suite.matching(case);
-    }
-    if let Some((index, count)) = args.shard {
-        suite = suite.shard(index, count);
-    }
-    if args.stop_at_first {
-        suite = suite.stop_at_first_failure();
-    }
-    if let Some(recorded) = &recorded {
-        suite = suite.recorded(recorded.groups.clone());
-    }
+    let passed = recorded.as_ref().map(|recorded| recorded.groups.clone()).unwrap_or_default();
+    let suite = suite(args).nonce(nonce).program(host.program).cancelled_by(cancel.clone()).recorded(passed);
     let suite = suite.watch(|standing| {
         progress.show(standing);
         let mut journal = journal.borrow_mut();
@@ -194,7 +176,28 @@ fn execute(args: &Certify, host: &Host<'_>) -> Result<Ran, Failure> {
     if report.dispatches() == 0 && !cancel.is_cancelled() {
         return Err(nothing(args, report.driver));
     }
-    Ok(Ran { report, cancelled: cancel.is_cancelled(), from_journal })
+    // An interruption that came after the last group interrupted nothing.
+    let cancelled = cancel.is_cancelled() && !report.unrun.is_empty();
+    Ok(Ran { report, cancelled, from_journal })
+}
+
+/// The suite that is asked for.
+fn suite<'a>(args: &Certify) -> ConformanceSuite<'a> {
+    let suite = if args.quick { ConformanceSuite::quick() } else { ConformanceSuite::new() };
+    let mut suite = suite.up_to(args.level);
+    if let Some(track) = args.track {
+        suite = suite.only(track);
+    }
+    if let Some(case) = &args.case {
+        suite = suite.matching(case);
+    }
+    if let Some((index, count)) = args.shard {
+        suite = suite.shard(index, count);
+    }
+    match args.stop_at_first {
+        true => suite.stop_at_first_failure(),
+        false => suite,
+    }
 }
 
 /// Why no case was run.

@@ -16,13 +16,13 @@ mod verify;
 use crate::contract::VyreBackend;
 use crate::show::lines;
 use crate::target::{DriverTarget, Target, VendorTarget};
-use anstyle::{AnsiColor, Style};
 pub use args::Command;
 use clap::error::ErrorKind;
 use serde_json::Value;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
+use style::{BAD, BOLD, DIM, GOOD, WARN, paint};
 pub use vendor::main;
 use vyre_driver::{BackendError, VyreBackend as DriverBackend, registry};
 
@@ -42,15 +42,25 @@ pub mod exit {
     pub const INTERRUPTED: u8 = 130;
 }
 
-const BOLD: Style = Style::new().bold();
-const DIM: Style = Style::new().dimmed();
-const BAD: Style = AnsiColor::Red.on_default().bold();
-const WARN: Style = AnsiColor::Yellow.on_default().bold();
-const GOOD: Style = AnsiColor::Green.on_default().bold();
+/// How words look on terminals.
+pub mod style {
+    use anstyle::{AnsiColor, Style};
 
-/// `text` in a style; the writer strips it where colour is not wanted.
-fn paint(style: Style, text: &str) -> String {
-    format!("{style}{text}{style:#}")
+    /// Names and heads.
+    pub const BOLD: Style = Style::new().bold();
+    /// What matters less.
+    pub const DIM: Style = Style::new().dimmed();
+    /// What is wrong.
+    pub const BAD: Style = AnsiColor::Red.on_default().bold();
+    /// What may be wrong.
+    pub const WARN: Style = AnsiColor::Yellow.on_default().bold();
+    /// What is right, or what to do.
+    pub const GOOD: Style = AnsiColor::Green.on_default().bold();
+
+    /// `text` in a style; the writer strips it where colour is not wanted.
+    pub fn paint(style: Style, text: &str) -> String {
+        format!("{style}{text}{style:#}")
+    }
 }
 
 /// What a command has to say.
