@@ -53,11 +53,25 @@ fn shown(output: &Output) -> String {
     shown
 }
 
-/// A line without the times in it: those of a person's `time`, `enqueue` and `wait` rows, and JSON's nanoseconds.
+/// A line without what differs from run to run or from machine to machine: times of rows and tables, JSON's nanoseconds,
+/// the names of processors.
 fn mask(line: &str) -> String {
-    let rows = ["  time ", "  enqueue ", "  wait "];
-    if let Some(row) = rows.iter().find(|row| line.starts_with(**row)) {
+    let rows = ["  enqueue ", "  wait ", "  device          "];
+    if let Some(row) = rows.iter().find(|row| line.starts_with(**row) && !line.contains("not known")) {
         return format!("{row}(masked)");
+    }
+    // Tables with times have columns as wide as those.
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let times =
+        words.windows(2).any(|pair| pair[0].parse::<f64>().is_ok() && ["us", "ms", "s"].contains(&pair[1]));
+    if times && line.starts_with("  ") || line.starts_with("  backend ") {
+        let is_time = |at: usize| words.get(at + 1).is_some_and(|unit| ["us", "ms", "s"].contains(unit));
+        let cell = |(at, word): (usize, &&str)| match word.parse::<f64>() {
+            Ok(_) if is_time(at) => "(time)".to_owned(),
+            _ => (*word).to_owned(),
+        };
+        let cells = words.iter().enumerate().filter(|(_, word)| !["us", "ms", "s"].contains(word)).map(cell);
+        return format!("  {}", cells.collect::<Vec<_>>().join("  "));
     }
     match line.split_once("_ns\": ") {
         Some((key, value)) if value.starts_with(|c: char| c.is_ascii_digit()) => {

@@ -2,16 +2,19 @@
 
 use crate::compile;
 use crate::device::{CpuBackend, ID};
-use crate::launch;
+use crate::launch::{self, Sequence, Times};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use vyre_driver::admission::admit;
 use vyre_driver::backend::private::Sealed;
 use vyre_driver::observability::fill_output_slots;
 use vyre_driver::pipeline::PipelineCacheSnapshot;
+use vyre_driver::resident::check_range_count;
 use vyre_driver::{
     BackendError, CancelToken, CompiledPipeline, DeviceBuffer, DeviceProfile, DispatchConfig, OutputBuffers,
-    PendingDispatch, Resource, TimedDispatchResult, VyreBackend,
+    PendingDispatch, ResidentDispatchStep, ResidentReadRange, ResidentSequenceTiming, Resource,
+    TimedDispatchResult, VyreBackend, grid_sync,
 };
 use vyre_foundation::ir::Program;
 use vyre_foundation::limits;
@@ -28,11 +31,11 @@ impl VyreBackend for CpuBackend {
     }
 
     fn device_name(&self) -> &str {
-        "the host's processor, interpreting"
+        &self.device.name
     }
 
     fn driver_name(&self) -> &str {
-        "none"
+        self.device.compiler.name()
     }
 
     fn dispatch(
@@ -51,7 +54,7 @@ impl VyreBackend for CpuBackend {
         inputs: &[&[u8]],
         config: &DispatchConfig,
     ) -> Result<Vec<Vec<u8>>, BackendError> {
-        launch::dispatch(self, program, inputs, config).map(|timed| timed.outputs)
+        launch::dispatch(self, program, inputs, config, self.device.call()?).map(|timed| timed.outputs)
     }
 
     fn dispatch_borrowed_timed(
@@ -60,7 +63,7 @@ impl VyreBackend for CpuBackend {
         inputs: &[&[u8]],
         config: &DispatchConfig,
     ) -> Result<TimedDispatchResult, BackendError> {
-        launch::dispatch(self, program, inputs, config)
+        launch::dispatch(self, program, inputs, config, self.device.call()?)
     }
 
     fn dispatch_borrowed_into(
@@ -80,7 +83,7 @@ impl VyreBackend for CpuBackend {
         inputs: &[Vec<u8>],
         config: &DispatchConfig,
     ) -> Result<Box<dyn PendingDispatch>, BackendError> {
-        start(self, program, inputs.to_vec(), config)
+        Ok(start(self, program, inputs.to_vec(), config))
     }
 
     fn dispatch_borrowed_async(
@@ -89,7 +92,7 @@ impl VyreBackend for CpuBackend {
         inputs: &[&[u8]],
         config: &DispatchConfig,
     ) -> Result<Box<dyn PendingDispatch>, BackendError> {
-        start(self, program, inputs.iter().map(|input| input.to_vec()).collect(), config)
+        Ok(start(self, program, inputs.iter().map(|input| input.to_vec()).collect(), config))
     }
 
     fn allocate_resident(&self, byte_len: usize) -> Result<Resource, BackendError> {
@@ -149,7 +152,44 @@ impl VyreBackend for CpuBackend {
         resources: &[Resource],
         config: &DispatchConfig,
     ) -> Result<TimedDispatchResult, BackendError> {
-        launch::dispatch_resident(self, program, resources, config)
+        let step = [ResidentDispatchStep { program, resources, grid_override: config.grid_override }];
+        let once = Sequence { prefix: &step, repeated: &[], count: 0 };
+        launch::timed(Vec::new(), launch::dispatch_resident(self, &once, config)?)
+    }
+
+    fn dispatch_resident_sequence_read_ranges_into(
+        &self,
+        steps: &[ResidentDispatchStep<'_>],
+        read_ranges: &[ResidentReadRange<'_>],
+        outputs: &mut [&mut Vec<u8>],
+    ) -> Result<(), BackendError> {
+        self.dispatch_resident_repeated_sequence_read_ranges_into(steps, &[], 0, read_ranges, outputs)
+    }
+
+    fn dispatch_resident_sequence_read_ranges_timed_into(
+        &self,
+        steps: &[ResidentDispatchStep<'_>],
+        read_ranges: &[ResidentReadRange<'_>],
+        outputs: &mut [&mut Vec<u8>],
+    ) -> Result<ResidentSequenceTiming, BackendError> {
+        let start = Instant::now();
+        let sequence = Sequence { prefix: steps, repeated: &[], count: 0 };
+        let mut times = self.run_sequence(&sequence, read_ranges, outputs)?;
+        times.wall = start.elapsed();
+        let TimedDispatchResult { wall_ns, device_ns, enqueue_ns, wait_ns, .. } =
+            launch::timed(Vec::new(), times)?;
+        Ok(ResidentSequenceTiming { wall_ns, device_ns, enqueue_ns, wait_ns })
+    }
+
+    fn dispatch_resident_repeated_sequence_read_ranges_into(
+        &self,
+        prefix: &[ResidentDispatchStep<'_>],
+        repeated: &[ResidentDispatchStep<'_>],
+        count: u32,
+        read_ranges: &[ResidentReadRange<'_>],
+        outputs: &mut [&mut Vec<u8>],
+    ) -> Result<(), BackendError> {
+        self.run_sequence(&Sequence { prefix, repeated, count }, read_ranges, outputs).map(drop)
     }
 
     fn allocate_device_buffer(&self, byte_len: usize) -> Result<Box<dyn DeviceBuffer>, BackendError> {
@@ -208,7 +248,8 @@ impl VyreBackend for CpuBackend {
     fn backend_metric_snapshot(&self) -> Vec<(&'static str, u64)> {
         let (allocations, bytes) = self.device.resident.usage();
         vec![
-            ("dispatches", self.device.dispatches.load(Ordering::Relaxed)),
+            ("dispatches", self.device.launches.load(Ordering::Relaxed)),
+            ("shared_dispatches", self.device.shared_launches.load(Ordering::Relaxed)),
             ("resident_allocations", allocations),
             ("resident_bytes", bytes),
         ]
@@ -222,8 +263,23 @@ impl VyreBackend for CpuBackend {
         true
     }
 
+    fn supports_grid_sync(&self) -> bool {
+        true
+    }
+
     fn supports_resident_dispatch(&self) -> bool {
         true
+    }
+
+    fn cooperative_grid_sync_fits(
+        &self,
+        program: &Program,
+        inputs: &[&[u8]],
+        config: &DispatchConfig,
+    ) -> Result<bool, BackendError> {
+        let admission = admit(self, program, inputs, config)?;
+        let checked = &admission.program;
+        Ok(checked.has_grid_sync && grid_sync::plan(checked)?.state_sizes(&admission).is_ok())
     }
 
     fn max_workgroup_size(&self) -> [u32; 3] {
@@ -270,7 +326,23 @@ impl VyreBackend for CpuBackend {
     }
 }
 
-/// A dispatch on a thread of its own.
+impl CpuBackend {
+    fn run_sequence(
+        &self,
+        sequence: &Sequence<'_>,
+        read_ranges: &[ResidentReadRange<'_>],
+        outputs: &mut [&mut Vec<u8>],
+    ) -> Result<Times, BackendError> {
+        check_range_count(read_ranges.len(), outputs.len())?;
+        let times = launch::dispatch_resident(self, sequence, &DispatchConfig::default())?;
+        let ranges: Vec<_> =
+            read_ranges.iter().map(|range| (range.resource, range.byte_offset, range.byte_len)).collect();
+        self.download_resident_ranges_into(&ranges, outputs)?;
+        Ok(times)
+    }
+}
+
+/// A dispatch that one of the device's threads runs.
 struct Running {
     result: mpsc::Receiver<Result<OutputBuffers, BackendError>>,
     done: Arc<AtomicBool>,
@@ -282,25 +354,26 @@ fn start(
     program: &Program,
     inputs: Vec<Vec<u8>>,
     config: &DispatchConfig,
-) -> Result<Box<dyn PendingDispatch>, BackendError> {
+) -> Box<dyn PendingDispatch> {
     let mut config = config.clone();
     let cancel = config.cancel.get_or_insert_default().clone();
     let done = Arc::new(AtomicBool::new(false));
-    let (backend, program, finished) = (backend.clone(), program.clone(), Finished(Arc::clone(&done)));
+    // Its time counts from now, and it is a dispatch of the device as it is now.
+    let call = backend.device.call();
+    let (own, program, finished) = (backend.clone(), program.clone(), Finished(Arc::clone(&done)));
     let (sender, result) = mpsc::sync_channel(1);
     let run = move || {
-        let result = backend.dispatch(&program, &inputs, &config);
+        let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+        let result = call.and_then(|call| launch::dispatch(&own, &program, &inputs, &config, call));
         // Nobody listens any more if the handle was dropped.
-        let _ = sender.send(result);
+        let _ = sender.send(result.map(|timed| timed.outputs));
         drop(finished);
     };
-    let thread = std::thread::Builder::new().name("vyre-cpu".to_owned()).spawn(run);
-    match thread {
-        Ok(_) => Ok(Box::new(Running { result, done, cancel })),
-        Err(error) => {
-            Err(BackendError::OutOfMemory { what: format!("a thread ({error})"), requested_bytes: 0 })
-        }
+    if let Err(run) = backend.device.pool.spawn(Box::new(run)) {
+        // No thread can be had, so it is done at once.
+        run();
     }
+    Box::new(Running { result, done, cancel })
 }
 
 /// Says that the thread is done, also when it panics, so that nobody polls for ever.

@@ -8,10 +8,12 @@ use crate::vector::code::Function;
 use crate::vector::lower::{Shape, lower};
 use std::sync::Arc;
 use vyre_driver::admission::check;
+use vyre_driver::grid_sync::Plan;
 use vyre_driver::pipeline::PipelineKey;
-use vyre_driver::{BackendError, CompiledPipeline, DispatchConfig, OutputBuffers};
+use vyre_driver::{BackendError, CompiledPipeline, DispatchConfig, OutputBuffers, grid_sync};
 use vyre_foundation::diagnostic::Place;
-use vyre_foundation::ir::{Block, BufferKind, FunctionId, Node, Program, ProgramParts, walk};
+use vyre_foundation::ir::{Block, Buffer, BufferKind, FunctionId, Node, Program, ProgramParts, walk};
+use vyre_foundation::launch::bound_buffers;
 use vyre_foundation::opt::{Pass, optimise};
 use vyre_foundation::validate::{ValidProgram, validate};
 
@@ -36,14 +38,37 @@ pub(crate) struct Pipeline {
     pub(crate) code: Executable,
     /// Bytes of memory that each thread needs for itself.
     pub(crate) scratch_bytes: u64,
-    /// The tables' contents by buffer; empty for those that are no tables.
-    pub(crate) tables: Vec<Vec<u8>>,
+    /// How many buffers the program declares.
+    pub(crate) buffers: usize,
+    /// The bound ones by ascending binding: which they are, and their elements' bytes.
+    pub(crate) bound: Vec<(usize, usize)>,
+    pub(crate) tables: Vec<Table>,
+    /// Lanes of a workgroup.
+    pub(crate) group_lanes: u64,
     /// What the code records for a trap is its place here.
     pub(crate) traps: Vec<(u32, Place)>,
     /// Lines, with functions inlined: how much work a lane is.
     pub(crate) lines: u64,
     /// Whether it has loops, so that a lane's work is not known from its lines.
     pub(crate) loops: bool,
+}
+
+/// A constant table of a program.
+pub(crate) struct Table {
+    pub(crate) buffer: usize,
+    /// Elements.
+    pub(crate) len: u32,
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// A program made ready.
+pub(crate) enum Ready {
+    Whole(Arc<Pipeline>),
+    /// One with grid barriers, as the parts between them.
+    Parts {
+        plan: Arc<Plan>,
+        segments: Vec<Arc<Pipeline>>,
+    },
 }
 
 impl Compiler {
@@ -56,6 +81,11 @@ impl Compiler {
         Ok(Compiler { portable, native: native(config.emitter)?, vectors: config.vectors })
     }
 
+    /// What makes the machine code, and how wide its vectors are.
+    pub(crate) fn name(&self) -> &'static str {
+        self.native.map_or("Cranelift with 128-bit vectors", native_name)
+    }
+
     fn compile(&self, valid: &ValidProgram) -> Result<Pipeline, BackendError> {
         let parts = valid.parts();
         let failed = |message: String| BackendError::CompileFailed { backend: ID.to_owned(), message };
@@ -66,8 +96,19 @@ impl Compiler {
             lines += 1;
             loops |= matches!(node, Node::For { .. });
         });
+        let bound = bound_buffers(parts);
         let (code, scratch_bytes) = self.emit(&program)?;
-        Ok(Pipeline { code, scratch_bytes, tables: tables(program.parts()), traps, lines, loops })
+        Ok(Pipeline {
+            code,
+            scratch_bytes,
+            buffers: parts.buffers.len(),
+            bound: bound.iter().map(|id| (id.index(), parts.buffer(*id).ty.bytes().max(1))).collect(),
+            tables: tables(parts),
+            group_lanes: parts.workgroup_lanes(),
+            traps,
+            lines,
+            loops,
+        })
     }
 
     /// The machine code and the scratch memory it wants. What the processor's own emitter does not take, the portable one does.
@@ -124,7 +165,15 @@ fn not_here(emitter: Emitter) -> BackendError {
     BackendError::Unavailable {
         backend: ID.to_owned(),
         reason: format!("this processor does not run what {emitter:?} emits"),
-        fix: "leave the emitter at `Emitter::Auto`".to_owned(),
+        fix: "leave the emitter at `Emitter::Auto`, or unset VYRE_CPU_EMITTER".to_owned(),
+    }
+}
+
+#[cfg(all(target_arch = "x86_64", unix))]
+fn native_name(native: Native) -> &'static str {
+    match native {
+        Native::Avx2 => "AVX2 with 256-bit vectors",
+        Native::Avx512 => "AVX-512 with 512-bit vectors",
     }
 }
 
@@ -137,6 +186,11 @@ fn native_shape(native: Native) -> Shape {
 fn emit_native(native: Native, function: &Function) -> Result<Executable, String> {
     let (code, entry) = crate::x86::compile(function, native)?;
     Executable::new(&code, entry)
+}
+
+#[cfg(not(all(target_arch = "x86_64", unix)))]
+fn native_name(native: Native) -> &'static str {
+    match native {}
 }
 
 #[cfg(not(all(target_arch = "x86_64", unix)))]
@@ -184,19 +238,18 @@ fn renumber(block: &mut Block, next: &mut u32) {
     }
 }
 
-/// The bytes of constant tables, by buffer.
-fn tables(parts: &ProgramParts) -> Vec<Vec<u8>> {
-    let bytes = |data: &Vec<u64>, size: usize| -> Vec<u8> {
-        data.iter().flat_map(|bits| bits.to_le_bytes().into_iter().take(size)).collect()
+fn tables(parts: &ProgramParts) -> Vec<Table> {
+    let table = |(buffer, declared): (usize, &Buffer)| match &declared.kind {
+        BufferKind::Table { data } => {
+            let bytes = data.iter().flat_map(|bits| bits.to_le_bytes().into_iter().take(declared.ty.bytes()));
+            Some(Table { buffer, len: data.len() as u32, bytes: bytes.collect() })
+        }
+        BufferKind::Uniform { .. }
+        | BufferKind::Read { .. }
+        | BufferKind::ReadWrite { .. }
+        | BufferKind::Workgroup => None,
     };
-    parts
-        .buffers
-        .iter()
-        .map(|buffer| match &buffer.kind {
-            BufferKind::Table { data } => bytes(data, buffer.ty.bytes()),
-            _ => Vec::new(),
-        })
-        .collect()
+    parts.buffers.iter().enumerate().filter_map(table).collect()
 }
 
 /// A program made ready.
@@ -216,12 +269,12 @@ impl CompiledPipeline for CpuPipeline {
     }
 
     fn dispatch(&self, inputs: &[&[u8]], config: &DispatchConfig) -> Result<OutputBuffers, BackendError> {
-        self.device.ready()?;
+        let call = self.device.call()?;
         if !self.is_valid() {
             return Err(BackendError::PipelineInvalidated { backend: ID.to_owned() });
         }
         let backend = CpuBackend { device: Arc::clone(&self.device) };
-        launch::dispatch(&backend, &self.program, inputs, config).map(|timed| timed.outputs)
+        launch::dispatch(&backend, &self.program, inputs, config, call).map(|timed| timed.outputs)
     }
 }
 
@@ -233,9 +286,7 @@ pub(crate) fn compile(
 ) -> Result<Arc<dyn CompiledPipeline>, BackendError> {
     let device = &backend.device;
     let generation = device.ready()?;
-    if !check(program, config.workgroup_override)?.has_grid_sync {
-        lookup(device, program, config)?;
-    }
+    lookup(device, program, config)?;
     Ok(Arc::new(CpuPipeline { device: Arc::clone(device), generation, program: program.clone() }))
 }
 
@@ -244,7 +295,7 @@ pub(crate) fn lookup(
     device: &Device,
     program: &Program,
     config: &DispatchConfig,
-) -> Result<Arc<Pipeline>, BackendError> {
+) -> Result<Arc<Ready>, BackendError> {
     let variant = match config.workgroup_override {
         None => 0,
         // Three sizes of at most 1024 lanes; larger ones are refused whatever their key.
@@ -252,12 +303,16 @@ pub(crate) fn lookup(
     };
     let version = env!("CARGO_PKG_VERSION");
     let key = PipelineKey { program: program.digest(), backend: ID, version, variant };
-    device
-        .pipelines
-        .get_or_compile(key, || {
-            let _span = tracing::trace_span!("compile", program = program.name()).entered();
-            let checked = check(program, config.workgroup_override)?;
-            device.compiler.compile(&checked.valid).map(Arc::new)
-        })
-        .map(|pipeline| Arc::clone(&*pipeline))
+    device.pipelines.get_or_compile(key, || {
+        let _span = tracing::trace_span!("compile", program = program.name()).entered();
+        let checked = check(program, config.workgroup_override)?;
+        let compile = |valid: &ValidProgram| device.compiler.compile(valid).map(Arc::new);
+        if !checked.has_grid_sync {
+            return compile(&checked.valid).map(Ready::Whole);
+        }
+        let plan = grid_sync::plan(&checked)?;
+        let segment = |segment: &Program| compile(&check(segment, None)?.valid);
+        let segments = plan.segments.iter().map(segment).collect::<Result<_, _>>()?;
+        Ok(Ready::Parts { plan, segments })
+    })
 }

@@ -1,10 +1,11 @@
 //! The backend and its life: opening, losing, recovering, shutting down.
 
-use crate::compile::{Compiler, Pipeline};
+use crate::compile::{Compiler, Ready};
 use crate::pool::Pool;
 use crate::watch::Watcher;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 use vyre_driver::BackendError;
 use vyre_driver::pipeline::PipelineCache;
 use vyre_driver::resident::ResidentTable;
@@ -21,15 +22,19 @@ pub struct CpuBackend {
 /// What all handles share.
 pub(crate) struct Device {
     pub(crate) resident: ResidentTable<Mutex<Vec<u8>>>,
-    pub(crate) pipelines: PipelineCache<Arc<Pipeline>>,
+    pub(crate) pipelines: PipelineCache<Ready>,
     /// Counts recoveries; what was made under an earlier number is invalid.
     generation: AtomicU64,
     lost: AtomicBool,
     shut_down: AtomicBool,
-    pub(crate) dispatches: AtomicU64,
+    pub(crate) launches: AtomicU64,
+    /// Those of the launches that more threads than the caller's could take part in.
+    pub(crate) shared_launches: AtomicU64,
     pub(crate) compiler: Compiler,
     pub(crate) pool: Pool,
     pub(crate) watcher: Watcher,
+    /// The processor's name and how many threads run workgroups.
+    pub(crate) name: String,
 }
 
 /// How the backend is to work.
@@ -42,6 +47,55 @@ pub struct CpuConfig {
     /// The most vectors in flight; 0 leaves the choice to the backend.
     pub vectors: u32,
 }
+
+impl CpuConfig {
+    /// What the environment asks for: `VYRE_CPU_EMITTER` (`auto`, or an emitter's name), `VYRE_CPU_THREADS` and
+    /// `VYRE_CPU_VECTORS`. What is not set is left to the backend.
+    ///
+    /// ```
+    /// use vyre_driver_cpu::{CpuBackend, CpuConfig};
+    ///
+    /// let backend = CpuBackend::new(CpuConfig::from_env()?)?;
+    /// # Ok::<(), vyre_driver::BackendError>(())
+    /// ```
+    pub fn from_env() -> Result<CpuConfig, BackendError> {
+        CpuConfig::from_lookup(|name| std::env::var(name).ok())
+    }
+
+    fn from_lookup(get: impl Fn(&str) -> Option<String>) -> Result<CpuConfig, BackendError> {
+        let wrong = |name: &str, value: &str, fix: String| BackendError::Unavailable {
+            backend: ID.to_owned(),
+            reason: format!("{name} is `{}`", value.escape_debug()),
+            fix,
+        };
+        let count = |name: &str| match get(name) {
+            None => Ok(0),
+            Some(value) => value
+                .trim()
+                .parse::<u16>()
+                .map_err(|_| wrong(name, &value, format!("set {name} to a number up to {}", u16::MAX))),
+        };
+        let name = "VYRE_CPU_EMITTER";
+        let emitter = match get(name) {
+            None => Emitter::Auto,
+            Some(value) => {
+                let named = EMITTERS.iter().find(|(name, _)| *name == value.trim());
+                let known = EMITTERS.map(|(name, _)| name).join(", ");
+                named.ok_or_else(|| wrong(name, &value, format!("set {name} to one of: {known}")))?.1
+            }
+        };
+        let threads = usize::from(count("VYRE_CPU_THREADS")?);
+        Ok(CpuConfig { emitter, threads, vectors: u32::from(count("VYRE_CPU_VECTORS")?) })
+    }
+}
+
+/// The emitters by the names that `VYRE_CPU_EMITTER` knows.
+const EMITTERS: [(&str, Emitter); 4] = [
+    ("auto", Emitter::Auto),
+    ("portable", Emitter::Portable),
+    ("avx2", Emitter::Avx2),
+    ("avx512", Emitter::Avx512),
+];
 
 /// What makes the machine code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,10 +125,12 @@ impl CpuBackend {
                 generation: AtomicU64::new(0),
                 lost: AtomicBool::new(false),
                 shut_down: AtomicBool::new(false),
-                dispatches: AtomicU64::new(0),
+                launches: AtomicU64::new(0),
+                shared_launches: AtomicU64::new(0),
                 compiler: Compiler::new(config)?,
                 pool: Pool::new(threads),
                 watcher: Watcher::new(),
+                name: format!("{}, {threads} thread{}", processor(), if threads == 1 { "" } else { "s" }),
             }),
         })
     }
@@ -86,7 +142,20 @@ impl CpuBackend {
     }
 }
 
+/// A call under way.
+#[derive(Clone, Copy)]
+pub(crate) struct Call {
+    pub(crate) start: Instant,
+    /// The device's life that it began in.
+    pub(crate) generation: u64,
+}
+
 impl Device {
+    /// Begins a call, if the device can be used.
+    pub(crate) fn call(&self) -> Result<Call, BackendError> {
+        Ok(Call { start: Instant::now(), generation: self.ready()? })
+    }
+
     /// The generation, if the device can be used.
     pub(crate) fn ready(&self) -> Result<u64, BackendError> {
         if self.shut_down.load(Ordering::Acquire) {
@@ -130,6 +199,36 @@ pub(crate) fn lost() -> BackendError {
     BackendError::DeviceLost { backend: ID.to_owned(), cause: "the device was reset".to_owned() }
 }
 
+/// What the processor calls itself.
+fn processor() -> String {
+    let about = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let name = about.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    name.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned())
+}
+
 pub(crate) fn open() -> Result<Arc<dyn vyre_driver::VyreBackend>, BackendError> {
-    Ok(Arc::new(CpuBackend::new(CpuConfig::default())?))
+    Ok(Arc::new(CpuBackend::new(CpuConfig::from_env()?)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_environment_chooses_emitter_threads_and_vectors() {
+        let read = |pairs: &[(&str, &str)]| {
+            CpuConfig::from_lookup(|name| {
+                pairs.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+            })
+        };
+        assert_eq!(read(&[]), Ok(CpuConfig::default()));
+        let all = [("VYRE_CPU_EMITTER", "portable"), ("VYRE_CPU_THREADS", "3"), ("VYRE_CPU_VECTORS", "2")];
+        assert_eq!(read(&all), Ok(CpuConfig { emitter: Emitter::Portable, threads: 3, vectors: 2 }));
+        for wrong in
+            [("VYRE_CPU_EMITTER", "abacus"), ("VYRE_CPU_THREADS", "many"), ("VYRE_CPU_VECTORS", "-1")]
+        {
+            let error = read(&[wrong]).expect_err("it is refused").to_string();
+            assert!(error.contains(wrong.0) && error.contains(wrong.1) && error.contains("Fix:"), "{error}");
+        }
+    }
 }

@@ -1,24 +1,34 @@
 //! Runs programs: lays out a launch's context, shares its workgroups among threads, and reads what came of it.
+//!
+//! A program with grid barriers runs as its parts, one after the other over the whole grid, within one dispatch: what lives
+//! across a barrier waits in memory of the dispatch's own, and the threads meet between the parts.
 #![allow(unsafe_code)]
 
-use crate::compile::{Pipeline, lookup};
-use crate::device::{CpuBackend, Device, lost};
-use crate::memory::{Scratch, bytes_unless, zeroed};
+use crate::compile::{Pipeline, Ready, lookup};
+use crate::device::{Call, CpuBackend, Device, lost};
+use crate::memory::{Memory, Scratch, bytes_unless, zeroed};
 use crate::pool::Work;
 use crate::vector::lower::context;
 use crate::watch::Watched;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::{Duration, Instant};
-use vyre_driver::admission::{Admission, admit, admit_resident};
+use vyre_driver::admission::{Admission, admit, admit_resident, check};
+use vyre_driver::grid_sync::{Bound, Parts, Plan, StateSizes};
 use vyre_driver::observability::record_launch;
-use vyre_driver::{BackendError, DispatchConfig, HandleFault, Resource, TimedDispatchResult, grid_sync};
-use vyre_foundation::ir::{BufferKind, Program};
-use vyre_foundation::launch::indirect_grid;
+use vyre_driver::resident::Pinned;
+use vyre_driver::{
+    BackendError, CancelToken, DispatchConfig, HandleFault, ResidentDispatchStep, Resource,
+    TimedDispatchResult,
+};
+use vyre_foundation::ir::Program;
+use vyre_foundation::launch::{indirect, indirect_grid};
 
 /// Lines times lanes below which a launch is not worth a second thread.
 const SHARED_WORK_MIN: u64 = 200_000;
+/// What atomics on elements of every type want.
+const ALIGNMENT: u64 = 8;
 
 /// Runs a program on host bytes.
 pub(crate) fn dispatch(
@@ -26,20 +36,17 @@ pub(crate) fn dispatch(
     program: &Program,
     inputs: &[&[u8]],
     config: &DispatchConfig,
+    call: Call,
 ) -> Result<TimedDispatchResult, BackendError> {
-    let start = Instant::now();
     let device = &backend.device;
-    let watch = Watch::new(device, config, start)?;
+    let watch = Watch::new(device, config, call);
     let admission = admit(backend, program, inputs, config)?;
-    if admission.program.has_grid_sync {
-        return grid_sync::dispatch(backend, program, inputs, config);
-    }
-    let pipeline = lookup(device, program, config)?;
+    let ready = lookup(device, program, config)?;
     let mut buffers = upload(&admission, inputs)?;
-    let enqueued = start.elapsed();
-    let regions: Vec<Region> = buffers.iter_mut().map(Buffer::region).collect();
-    launch(&watch, &admission, pipeline, &regions)?;
-    let waited = start.elapsed() - enqueued;
+    let enqueued = call.start.elapsed();
+    let regions: Vec<Region> = buffers.iter_mut().map(Buffer::region).collect::<Result<_, _>>()?;
+    run(&watch, &admission, &ready, &regions)?;
+    let waited = call.start.elapsed() - enqueued;
     let _span = tracing::trace_span!("readback").entered();
     let outputs: Vec<Vec<u8>> = admission
         .bindings
@@ -50,7 +57,7 @@ pub(crate) fn dispatch(
         .collect();
     let input_bytes = inputs.iter().map(|input| input.len() as u64).sum();
     record_launch(input_bytes, outputs.iter().map(|output| output.len() as u64).sum());
-    timed(outputs, start.elapsed(), enqueued, waited)
+    timed(outputs, Times { wall: call.start.elapsed(), enqueued, waited })
 }
 
 /// What is bound for one dispatch.
@@ -69,16 +76,28 @@ struct Region {
 }
 
 impl Region {
-    fn of(bytes: &mut [u8]) -> Region {
-        Region { address: bytes.as_mut_ptr() as u64, byte_len: bytes.len() }
+    /// Bytes that programs may write.
+    fn of(bytes: &mut [u8]) -> Result<Region, BackendError> {
+        let address = bytes.as_mut_ptr() as u64;
+        if !bytes.is_empty() && !address.is_multiple_of(ALIGNMENT) {
+            return Err(BackendError::new(format!(
+                "this process's allocator gave memory that is not aligned to {ALIGNMENT} bytes, which atomics need. \
+                 Fix: use an allocator that aligns what it gives, as the system's does"
+            )));
+        }
+        Ok(Region { address, byte_len: bytes.len() })
+    }
+
+    /// Bytes that code only reads, without atomics: any place will do.
+    fn read(bytes: &[u8]) -> Region {
+        Region { address: bytes.as_ptr() as u64, byte_len: bytes.len() }
     }
 }
 
 impl Buffer<'_> {
-    fn region(&mut self) -> Region {
+    fn region(&mut self) -> Result<Region, BackendError> {
         match self {
-            // Code for this buffer only reads: the program may not write it.
-            Buffer::Borrowed(bytes) => Region { address: bytes.as_ptr() as u64, byte_len: bytes.len() },
+            Buffer::Borrowed(bytes) => Ok(Region::read(bytes)),
             Buffer::Owned(bytes) => Region::of(bytes),
         }
     }
@@ -94,115 +113,184 @@ impl Buffer<'_> {
 fn upload<'a>(admission: &Admission, inputs: &[&'a [u8]]) -> Result<Vec<Buffer<'a>>, BackendError> {
     let _span = tracing::trace_span!("upload").entered();
     let parts = admission.program.parts();
-    admission
-        .bindings
-        .iter()
-        .map(|plan| {
-            let input = plan.input.map(|input| inputs[input]);
-            match input {
-                Some(bytes) if !parts.buffer(plan.buffer).is_writable() => Ok(Buffer::Borrowed(bytes)),
-                Some(bytes) => {
-                    let mut copy = Vec::new();
-                    copy.try_reserve_exact(bytes.len()).map_err(|_| BackendError::OutOfMemory {
-                        what: "a buffer".to_owned(),
-                        requested_bytes: bytes.len() as u64,
-                    })?;
-                    copy.extend_from_slice(bytes);
-                    Ok(Buffer::Owned(copy))
-                }
-                None => Ok(Buffer::Owned(zeroed(plan.byte_len, "a buffer")?)),
-            }
-        })
-        .collect()
+    let buffer = |plan: &vyre_driver::admission::BindingPlan| match plan.input.map(|input| inputs[input]) {
+        Some(bytes) if !parts.buffer(plan.buffer).is_writable() => Ok(Buffer::Borrowed(bytes)),
+        Some(bytes) => copy_of(bytes).map(Buffer::Owned),
+        None => zeroed(plan.byte_len, "a buffer").map(Buffer::Owned),
+    };
+    admission.bindings.iter().map(buffer).collect()
 }
 
-/// Runs a program on resident buffers, or on bytes that travel with the call and are not written back.
+fn copy_of(bytes: &[u8]) -> Result<Vec<u8>, BackendError> {
+    let mut copy = Vec::new();
+    copy.try_reserve_exact(bytes.len()).map_err(|_| BackendError::OutOfMemory {
+        what: "a buffer".to_owned(),
+        requested_bytes: bytes.len() as u64,
+    })?;
+    copy.extend_from_slice(bytes);
+    Ok(copy)
+}
+
+/// How long the parts of a call took.
+pub(crate) struct Times {
+    pub(crate) wall: Duration,
+    pub(crate) enqueued: Duration,
+    pub(crate) waited: Duration,
+}
+
+/// Resident dispatches to be run one after the other, the second list several times.
+pub(crate) struct Sequence<'s> {
+    pub(crate) prefix: &'s [ResidentDispatchStep<'s>],
+    pub(crate) repeated: &'s [ResidentDispatchStep<'s>],
+    pub(crate) count: u32,
+}
+
+type Pins = BTreeMap<u64, Pinned<Memory>>;
+
+/// Runs programs on resident buffers, or on bytes that travel with the call and are not written back. What does not change
+/// from one launch to the next is done once: pins, locks, admission, pipelines.
 pub(crate) fn dispatch_resident(
     backend: &CpuBackend,
-    program: &Program,
-    resources: &[Resource],
+    sequence: &Sequence<'_>,
     config: &DispatchConfig,
-) -> Result<TimedDispatchResult, BackendError> {
-    let start = Instant::now();
+) -> Result<Times, BackendError> {
     let device = &backend.device;
-    let watch = Watch::new(device, config, start)?;
-    let stop = || watch.stop();
-    let mut pins = BTreeMap::new();
-    let mut byte_lens = Vec::with_capacity(resources.len());
-    for resource in resources {
-        byte_lens.push(match resource {
-            Resource::Resident(handle) => {
-                let pinned = device.pin_defined(resource, watch.generation)?;
-                let byte_len = pinned.byte_len();
-                pins.insert(*handle, pinned);
-                byte_len
-            }
-            Resource::Borrowed(bytes) => bytes.len(),
-        });
+    let call = device.call()?;
+    let watch = Watch::new(device, config, call);
+    let steps = || sequence.prefix.iter().chain(sequence.repeated);
+    let mut pins = Pins::new();
+    for resource in steps().flat_map(|step| step.resources) {
+        if let Resource::Resident(handle) = resource
+            && !pins.contains_key(handle)
+        {
+            pins.insert(*handle, device.pin_defined(resource, call.generation)?);
+        }
     }
-    let admission =
-        admit_resident(backend, program, &byte_lens, config, |at, offset| match &resources[at] {
-            Resource::Resident(handle) => {
-                let args = bytes_unless(&pins[handle], &stop).ok_or_else(|| watch.error())?;
-                Ok(indirect_grid(offset, &args))
-            }
-            Resource::Borrowed(bytes) => Ok(indirect_grid(offset, bytes)),
-        })?;
-    if admission.program.has_grid_sync {
-        return Err(BackendError::UnsupportedFeature {
-            name: "grid barriers in one resident dispatch".to_owned(),
-            backend: crate::device::ID.to_owned(),
-        });
-    }
-    let pipeline = lookup(device, program, config)?;
-    check_aliases(&admission, resources)?;
+    let ready: Vec<Step<'_>> =
+        steps().map(|step| Step::new(backend, step, &pins, config)).collect::<Result<_, _>>()?;
     // Handles are locked in ascending order, so that dispatches which share buffers cannot wait for each other in a
     // circle.
+    let stop = || watch.stop();
     let mut locked = BTreeMap::new();
     for (handle, pinned) in &pins {
         locked.insert(*handle, bytes_unless(pinned, &stop).ok_or_else(|| watch.error())?);
-        pinned.check_defined().map_err(|error| device.cause(watch.generation, error))?;
+        pinned.check_defined().map_err(|error| device.cause(call.generation, error))?;
     }
-    let mut travelling: Vec<Vec<u8>> = resources
-        .iter()
-        .map(|resource| match resource {
-            Resource::Borrowed(bytes) => bytes.clone(),
-            Resource::Resident(_) => Vec::new(),
-        })
-        .collect();
-    let regions: Vec<Region> = resources
-        .iter()
-        .zip(&mut travelling)
-        .map(|(resource, bytes)| match resource {
-            Resource::Resident(handle) => Region::of(locked.get_mut(handle).expect("pinned above")),
-            Resource::Borrowed(_) => Region::of(bytes),
-        })
-        .collect();
-    let enqueued = start.elapsed();
-    let result = launch(&watch, &admission, pipeline, &regions);
-    let waited = start.elapsed() - enqueued;
-    if result.is_err() {
-        for (resource, plan) in resources.iter().zip(&admission.bindings) {
-            let Resource::Resident(handle) = resource else { continue };
-            if admission.program.parts().buffer(plan.buffer).is_writable() {
-                pins[handle].invalidate();
-            }
+    let enqueued = call.start.elapsed();
+    let (prefix, repeated) = ready.split_at(sequence.prefix.len());
+    let mut launch = |step: &Step<'_>| {
+        step.run(backend, &watch, &pins, &mut locked)?;
+        record_launch(0, 0);
+        Ok::<(), BackendError>(())
+    };
+    prefix.iter().try_for_each(&mut launch)?;
+    if !repeated.is_empty() {
+        for _ in 0..sequence.count {
+            repeated.iter().try_for_each(&mut launch)?;
         }
     }
-    result?;
+    let waited = call.start.elapsed() - enqueued;
     // What was written to a device that is gone is gone too.
-    device.still(watch.generation)?;
-    record_launch(0, 0);
-    timed(Vec::new(), start.elapsed(), enqueued, waited)
+    device.still(call.generation)?;
+    Ok(Times { wall: call.start.elapsed(), enqueued, waited })
+}
+
+/// A resident dispatch made ready.
+struct Step<'s> {
+    program: &'s Program,
+    resources: &'s [Resource],
+    config: DispatchConfig,
+    byte_lens: Vec<usize>,
+    ready: Arc<Ready>,
+    /// `None` where the grid comes from a buffer, which an earlier launch may write.
+    admission: Option<Admission>,
+    /// By binding, whether the program may write it.
+    writes: Vec<bool>,
+}
+
+type Locked<'p> = BTreeMap<u64, MutexGuard<'p, Vec<u8>>>;
+
+impl<'s> Step<'s> {
+    fn new(
+        backend: &CpuBackend,
+        step: &ResidentDispatchStep<'s>,
+        pins: &Pins,
+        config: &DispatchConfig,
+    ) -> Result<Step<'s>, BackendError> {
+        let ResidentDispatchStep { program, resources, grid_override } = *step;
+        let config = DispatchConfig { grid_override, ..config.clone() };
+        let checked = check(program, config.workgroup_override)?;
+        let byte_len = |resource: &Resource| match resource {
+            Resource::Resident(handle) => pins[handle].byte_len(),
+            Resource::Borrowed(bytes) => bytes.len(),
+        };
+        let byte_lens: Vec<usize> = resources.iter().map(byte_len).collect();
+        let admission = match indirect(checked.parts()) {
+            Some(_) => None,
+            None => Some(admit_resident(backend, program, &byte_lens, &config, |_, _| Ok([0; 3]))?),
+        };
+        let writes: Vec<bool> =
+            checked.bound.iter().map(|id| checked.parts().buffer(*id).is_writable()).collect();
+        check_aliases(resources, &writes)?;
+        let ready = lookup(&backend.device, program, &config)?;
+        Ok(Step { program, resources, config, byte_lens, ready, admission, writes })
+    }
+
+    fn run(
+        &self,
+        backend: &CpuBackend,
+        watch: &Arc<Watch>,
+        pins: &Pins,
+        locked: &mut Locked<'_>,
+    ) -> Result<(), BackendError> {
+        let read_now;
+        let admission = match &self.admission {
+            Some(admission) => admission,
+            None => {
+                let grid = |at: usize, offset| match &self.resources[at] {
+                    Resource::Resident(handle) => Ok(indirect_grid(offset, &locked[handle])),
+                    Resource::Borrowed(bytes) => Ok(indirect_grid(offset, bytes)),
+                };
+                read_now = admit_resident(backend, self.program, &self.byte_lens, &self.config, grid)?;
+                &read_now
+            }
+        };
+        let mut travelling = Vec::new();
+        for (resource, _) in self.bound().filter(|(_, written)| *written) {
+            if let Resource::Borrowed(bytes) = resource {
+                travelling.push(copy_of(bytes)?);
+            }
+        }
+        let mut copies = travelling.iter_mut();
+        let mut regions = Vec::with_capacity(self.resources.len());
+        for (resource, written) in self.bound() {
+            regions.push(match resource {
+                Resource::Resident(handle) => Region::of(locked.get_mut(handle).expect("locked above"))?,
+                Resource::Borrowed(_) if written => Region::of(copies.next().expect("copied above"))?,
+                Resource::Borrowed(bytes) => Region::read(bytes),
+            });
+        }
+        run(watch, admission, &self.ready, &regions).inspect_err(|_| {
+            for (resource, written) in self.bound() {
+                if let (Resource::Resident(handle), true) = (resource, written) {
+                    pins[handle].invalidate();
+                }
+            }
+        })
+    }
+
+    /// The resources, and whether the program may write them.
+    fn bound(&self) -> impl Iterator<Item = (&'s Resource, bool)> {
+        self.resources.iter().zip(self.writes.iter().copied())
+    }
 }
 
 /// A buffer that the program may write is bound once.
-fn check_aliases(admission: &Admission, resources: &[Resource]) -> Result<(), BackendError> {
-    let parts = admission.program.parts();
-    for (plan, resource) in admission.bindings.iter().zip(resources) {
+fn check_aliases(resources: &[Resource], writes: &[bool]) -> Result<(), BackendError> {
+    for (resource, written) in resources.iter().zip(writes) {
         let Resource::Resident(handle) = resource else { continue };
         let uses = resources.iter().filter(|other| *other == resource).count();
-        if uses > 1 && parts.buffer(plan.buffer).is_writable() {
+        if uses > 1 && *written {
             return Err(BackendError::BadHandle { handle: *handle, cause: HandleFault::BoundTwice });
         }
     }
@@ -214,20 +302,18 @@ struct Watch {
     device: Arc<Device>,
     /// The device's life that the dispatch began in.
     generation: u64,
-    config: DispatchConfig,
+    timeout: Option<Duration>,
+    cancel: Option<CancelToken>,
     deadline: Option<Instant>,
 }
 
 impl Watch {
-    fn new(
-        device: &Arc<Device>,
-        config: &DispatchConfig,
-        start: Instant,
-    ) -> Result<Arc<Watch>, BackendError> {
-        let generation = device.ready()?;
+    fn new(device: &Arc<Device>, config: &DispatchConfig, call: Call) -> Arc<Watch> {
+        let DispatchConfig { timeout, cancel, .. } = config;
         // A limit beyond what the clock can count is none.
-        let deadline = config.timeout.and_then(|limit| start.checked_add(limit));
-        Ok(Arc::new(Watch { device: Arc::clone(device), generation, config: config.clone(), deadline }))
+        let deadline = timeout.and_then(|limit| call.start.checked_add(limit));
+        let (device, cancel) = (Arc::clone(device), cancel.clone());
+        Arc::new(Watch { device, generation: call.generation, timeout: *timeout, cancel, deadline })
     }
 
     fn lost(&self) -> bool {
@@ -235,7 +321,7 @@ impl Watch {
     }
 
     fn cancelled(&self) -> bool {
-        self.config.cancel.as_ref().is_some_and(vyre_driver::CancelToken::is_cancelled)
+        self.cancel.as_ref().is_some_and(CancelToken::is_cancelled)
     }
 
     fn stop(&self) -> bool {
@@ -249,8 +335,68 @@ impl Watch {
         } else if self.cancelled() {
             BackendError::Cancelled
         } else {
-            BackendError::Timeout { limit: self.config.timeout.unwrap_or(Duration::ZERO) }
+            BackendError::Timeout { limit: self.timeout.unwrap_or(Duration::ZERO) }
         }
+    }
+}
+
+/// Runs a program whose buffers lie at `regions`, one for each binding. They must stay there, and be nobody else's, until
+/// this returns.
+fn run(
+    watch: &Arc<Watch>,
+    admission: &Admission,
+    ready: &Ready,
+    regions: &[Region],
+) -> Result<(), BackendError> {
+    let (plan, segments) = match ready {
+        Ready::Whole(pipeline) => return launch(watch, admission.grid, pipeline, regions),
+        Ready::Parts { plan, segments } => (plan, segments),
+    };
+    let sizes = plan.state_sizes(admission)?;
+    let what = "what lives across grid barriers";
+    let (state, uniform) = (zeroed(sizes.state, what)?, zeroed(sizes.uniform, what)?);
+    let mut phases = Phases { watch, admission, plan, segments, regions, sizes, state, uniform };
+    plan.run(admission.grid, &mut phases)
+}
+
+/// A dispatch of a program with grid barriers: its parts, and what lives across them.
+struct Phases<'a> {
+    watch: &'a Arc<Watch>,
+    admission: &'a Admission,
+    plan: &'a Plan,
+    segments: &'a [Arc<Pipeline>],
+    regions: &'a [Region],
+    sizes: StateSizes,
+    state: Vec<u8>,
+    uniform: Vec<u8>,
+}
+
+impl Parts for Phases<'_> {
+    fn launch(&mut self, segment: usize) -> Result<(), BackendError> {
+        let mut regions = Vec::new();
+        for (bound, _) in self.plan.bound_of(segment, self.admission) {
+            regions.push(match bound {
+                Bound::Original(at) => self.regions[at],
+                Bound::Uniform => Region::read(&self.uniform),
+                Bound::State => Region::of(&mut self.state)?,
+            });
+        }
+        launch(self.watch, self.admission.grid, &self.segments[segment], &regions)
+            .map_err(|error| self.plan.whole(segment, error))?;
+        self.uniform[..self.sizes.copied].copy_from_slice(&self.state[..self.sizes.copied]);
+        Ok(())
+    }
+
+    fn read_word(&mut self, word: u32) -> Result<u32, BackendError> {
+        let bytes = &self.state[word as usize * 4..][..4];
+        Ok(u32::from_le_bytes(bytes.try_into().expect("four bytes")))
+    }
+
+    fn write_word(&mut self, word: u32, value: u32) -> Result<(), BackendError> {
+        for buffer in [&mut self.state, &mut self.uniform] {
+            buffer[word as usize * 4..][..4].copy_from_slice(&value.to_le_bytes());
+        }
+        Ok(())
     }
 }
 
@@ -273,19 +419,18 @@ const NO_TRAP: u32 = u32::MAX;
 impl Launch {
     fn new(
         watch: &Arc<Watch>,
-        admission: &Admission,
-        pipeline: Arc<Pipeline>,
+        grid: [u32; 3],
+        pipeline: &Arc<Pipeline>,
         regions: &[Region],
         threads: usize,
     ) -> Launch {
-        let parts = admission.program.parts();
-        let bytes = context::BUFFERS + context::BUFFER_BYTES * parts.buffers.len() as i32;
+        let bytes = context::BUFFERS + context::BUFFER_BYTES * pipeline.buffers as i32;
         // An even number of words more, so that eight-byte entries can be aligned.
         let words: Vec<AtomicU32> = (0..bytes / 4 + 2).map(|_| AtomicU32::new(0)).collect();
         let context: Box<[AtomicU32]> = words.into();
         let put = |at: i32, word: u32| context[(at / 4) as usize].store(word, Ordering::Relaxed);
         put(context::TRAP, NO_TRAP);
-        for (axis, count) in admission.grid.iter().enumerate() {
+        for (axis, count) in grid.iter().enumerate() {
             put(context::GRID + 4 * axis as i32, *count);
         }
         let entry = |buffer: usize, address: u64, len: u32| {
@@ -294,20 +439,18 @@ impl Launch {
             put(at + 4, (address >> 32) as u32);
             put(at + 8, len);
         };
-        for (plan, region) in admission.bindings.iter().zip(regions) {
-            let size = parts.buffer(plan.buffer).ty.bytes().max(1);
-            entry(plan.buffer.index(), region.address, (region.byte_len / size) as u32);
+        for ((buffer, size), region) in pipeline.bound.iter().zip(regions) {
+            entry(*buffer, region.address, (region.byte_len / size) as u32);
         }
-        for (at, buffer) in parts.buffers.iter().enumerate() {
-            if let BufferKind::Table { data } = &buffer.kind {
-                entry(at, pipeline.tables[at].as_ptr() as u64, data.len() as u32);
-            }
+        for table in &pipeline.tables {
+            entry(table.buffer, table.bytes.as_ptr() as u64, table.len);
         }
-        let end: u64 = admission.grid.iter().map(|count| u64::from(*count)).product();
+        let end: u64 = grid.iter().map(|count| u64::from(*count)).product();
         // A few chunks for each thread, so that the last ones are small against the whole.
         let chunk = (end / (threads as u64 * 8)).clamp(1, 1 << 16);
         let (next, out_of_memory) = (AtomicU64::new(0), AtomicBool::new(false));
-        Launch { pipeline, context, next, end, chunk, out_of_memory, watch: Arc::clone(watch) }
+        let (pipeline, watch) = (Arc::clone(pipeline), Arc::clone(watch));
+        Launch { pipeline, context, next, end, chunk, out_of_memory, watch }
     }
 
     fn word(&self, at: i32) -> u32 {
@@ -320,16 +463,17 @@ impl Launch {
 }
 
 impl Work for Launch {
-    fn work(&self) {
+    fn work(&self, leave: &dyn Fn() -> bool) -> bool {
         Scratch::with(self.pipeline.scratch_bytes, |scratch| {
             let Some(scratch) = scratch else {
                 self.out_of_memory.store(true, Ordering::Release);
-                return self.stop();
+                self.stop();
+                return true;
             };
-            while self.word(context::STOP) == 0 {
+            while !leave() {
                 let first = self.next.fetch_add(self.chunk, Ordering::AcqRel);
-                if first >= self.end {
-                    return;
+                if first >= self.end || self.word(context::STOP) != 0 {
+                    return true;
                 }
                 let end = self.end.min(first + self.chunk);
                 let context = self.context.as_ptr() as u64;
@@ -339,7 +483,8 @@ impl Work for Launch {
                 // this thread's, of the size the code asked for.
                 unsafe { self.pipeline.code.run(context, scratch, first, end) }
             }
-        });
+            false
+        })
     }
 }
 
@@ -351,37 +496,35 @@ impl Watched for Launch {
     }
 }
 
-/// Runs a launch whose buffers lie at `regions`, one for each binding. They must stay there, and be nobody else's, until
-/// this returns.
+/// Runs one launch. As for [`run`].
 fn launch(
     watch: &Arc<Watch>,
-    admission: &Admission,
-    pipeline: Arc<Pipeline>,
+    grid: [u32; 3],
+    pipeline: &Arc<Pipeline>,
     regions: &[Region],
 ) -> Result<(), BackendError> {
     let device = &watch.device;
-    let program = &admission.program;
-    let _span =
-        tracing::trace_span!("launch", program = program.valid.program().name(), grid = ?admission.grid)
-            .entered();
-    let lanes: u64 = admission.grid.iter().map(|count| u64::from(*count)).product::<u64>()
-        * program.parts().workgroup_lanes();
+    let _span = tracing::trace_span!("launch", ?grid).entered();
+    let groups: u64 = grid.iter().map(|count| u64::from(*count)).product();
+    let lanes = groups * pipeline.group_lanes;
     let small = !pipeline.loops && lanes.saturating_mul(pipeline.lines) < SHARED_WORK_MIN;
-    let alone = small || admission.grid.iter().product::<u32>() <= 1 || device.pool.threads() == 1;
+    let alone = small || groups <= 1 || device.pool.threads() == 1;
     let threads = if alone { 1 } else { device.pool.threads() };
     if watch.stop() {
         return Err(watch.error());
     }
-    let launch = Arc::new(Launch::new(watch, admission, pipeline, regions, threads));
+    let launch = Arc::new(Launch::new(watch, grid, pipeline, regions, threads));
     if !small {
         let watched: Weak<Launch> = Arc::downgrade(&launch);
         device.watcher.watch(watched);
     }
-    match alone {
-        true => launch.work(),
-        false => device.pool.run(Arc::clone(&launch) as Arc<dyn Work>),
+    if alone {
+        launch.work(&|| false);
+    } else {
+        device.pool.run(Arc::clone(&launch) as Arc<dyn Work>);
     }
-    device.dispatches.fetch_add(1, Ordering::Relaxed);
+    device.launches.fetch_add(1, Ordering::Relaxed);
+    device.shared_launches.fetch_add(u64::from(!alone), Ordering::Relaxed);
     if launch.out_of_memory.load(Ordering::Acquire) {
         return Err(BackendError::OutOfMemory {
             what: "a thread's working memory".to_owned(),
@@ -400,21 +543,17 @@ fn launch(
     }
 }
 
-fn timed(
-    outputs: Vec<Vec<u8>>,
-    wall: Duration,
-    enqueue: Duration,
-    wait: Duration,
-) -> Result<TimedDispatchResult, BackendError> {
+/// Outputs with their times.
+pub(crate) fn timed(outputs: Vec<Vec<u8>>, times: Times) -> Result<TimedDispatchResult, BackendError> {
     let ns = |time: Duration, what: &str| {
         u64::try_from(time.as_nanos()).map_err(|_| BackendError::ClockOverflow { what: what.to_owned() })
     };
     Ok(TimedDispatchResult {
         outputs,
-        wall_ns: ns(wall, "the wall time")?,
+        wall_ns: ns(times.wall, "the wall time")?,
         // The processor that runs the program is the host's, and so is its clock.
         device_ns: None,
-        enqueue_ns: Some(ns(enqueue, "the enqueue time")?),
-        wait_ns: Some(ns(wait, "the wait time")?),
+        enqueue_ns: Some(ns(times.enqueued, "the enqueue time")?),
+        wait_ns: Some(ns(times.waited, "the wait time")?),
     })
 }

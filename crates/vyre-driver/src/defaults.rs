@@ -7,6 +7,7 @@ use crate::config::DispatchConfig;
 use crate::error::BackendError;
 use crate::observability::{fill_output_slots, record_launch};
 use crate::profile::DeviceProfile;
+use crate::resident::check_range_count;
 use crate::types::{
     OutputBuffers, PendingDispatch, ReadyDispatch, ResidentDispatchStep, ResidentReadRange,
     ResidentSequenceTiming, Resource, TimedDispatchResult,
@@ -222,16 +223,6 @@ fn sum_ns(sum: Option<u64>, step: Option<u64>, what: &str) -> Result<Option<u64>
         Some(sum) => Ok(Some(sum)),
         None => Err(BackendError::ClockOverflow { what: what.to_owned() }),
     }
-}
-
-pub(crate) fn check_range_count(ranges: usize, outputs: usize) -> Result<(), BackendError> {
-    if ranges == outputs {
-        return Ok(());
-    }
-    Err(BackendError::InvalidLaunch {
-        message: format!("{ranges} ranges to read and {outputs} outputs to put them in"),
-        fix: "pass one output for each range".to_owned(),
-    })
 }
 
 /// The nanoseconds since `start`.

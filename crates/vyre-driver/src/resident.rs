@@ -218,6 +218,17 @@ impl<M> ResidentTable<M> {
     }
 }
 
+/// Checks that ranges to read have outputs to go to, one each.
+pub fn check_range_count(ranges: usize, outputs: usize) -> Result<(), BackendError> {
+    if ranges == outputs {
+        return Ok(());
+    }
+    Err(BackendError::InvalidLaunch {
+        message: format!("{ranges} ranges to read and {outputs} outputs to put them in"),
+        fix: "pass one output for each range".to_owned(),
+    })
+}
+
 /// The typed handle over a table's entry.
 struct TableBuffer {
     backend: &'static str,

@@ -11,7 +11,7 @@ use crate::spec::{SpecError, bytes_of};
 use std::time::{Duration, Instant};
 use vyre_driver::admission::admit;
 use vyre_driver::routing::{self, Choice, PassedOver};
-use vyre_driver::{BackendError, CancelToken, DispatchConfig, ErrorCode};
+use vyre_driver::{BackendError, CancelToken, DispatchConfig, ErrorCode, grid_sync};
 use vyre_foundation::diagnostic::{Diagnostic, Place};
 use vyre_foundation::ir::builder::Element;
 use vyre_foundation::ir::{Buffer, BufferId, Program, ProgramParts};
@@ -343,6 +343,11 @@ impl<'k> Launch<'k> {
         self
     }
 
+    /// The bytes of what buffers start with.
+    pub fn byte_len(&self) -> usize {
+        self.contents.iter().flatten().map(Vec::len).sum()
+    }
+
     /// The first mistake so far, which [`Launch::run`] will return.
     pub fn mistake(&self) -> Option<&Error> {
         self.error.as_ref()
@@ -458,7 +463,10 @@ impl<'k> Launch<'k> {
             ..DispatchConfig::default()
         };
         let choice = if self.backend == AUTO { Choice::Auto } else { Choice::Id(&self.backend) };
-        let (timed, route) = routing::dispatch(choice, program, &inputs, &config)?;
+        let route = routing::route(choice, program, &inputs, &config)?;
+        let started = Instant::now();
+        let compiled = route.backend.compile_native(program, &config)?.map(|_| started.elapsed());
+        let timed = grid_sync::dispatch(&*route.backend, program, &inputs, &config)?;
         let grid = admit(&*route.backend, program, &inputs, &config)?.grid;
         let parts = self.kernel.program.parts();
         let mut outputs = timed.outputs.into_iter();
@@ -476,6 +484,7 @@ impl<'k> Launch<'k> {
             findings: Vec::new(),
             lane_instructions: None,
             timing: Timing {
+                compile: compiled,
                 wall: Duration::from_nanos(timed.wall_ns),
                 device: timed.device_ns.map(Duration::from_nanos),
                 enqueue: timed.enqueue_ns.map(Duration::from_nanos),
@@ -523,8 +532,10 @@ fn find(parts: &ProgramParts, bound: &[BufferId], name: &str) -> Result<usize, E
 /// How long a run took; what the backend cannot tell is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timing {
-    /// From the call to its return.
+    /// From the call to its return, without compilation.
     pub wall: Duration,
+    /// Making the program ready for the backend; next to nothing where that was done before.
+    pub compile: Option<Duration>,
     /// On the device's own clock.
     pub device: Option<Duration>,
     /// Until the work was handed over.

@@ -58,7 +58,7 @@ fn outputs_have_sizes_and_the_grid_follows() {
     assert_eq!(output.get::<f32>("y").unwrap(), [3.0; 100]);
     assert_eq!(output.grid(), [2, 1, 1]);
     assert_eq!(output.outputs().count(), 1);
-    assert_eq!(output.backend(), "reference");
+    assert_eq!(output.backend(), "cpu");
 }
 
 #[test]
@@ -126,7 +126,10 @@ fn traps_timeouts_and_races_are_told_apart() {
     let trap = Program::build("trap", [4, 1, 1], |k| {
         k.if_(k.local_index().eq(2), || k.trap(9));
     });
-    let error = Kernel::new(&trap.unwrap()).unwrap().launch().run().unwrap_err();
+    let trap = Kernel::new(&trap.unwrap()).unwrap();
+    let error = trap.launch().run().unwrap_err();
+    assert!(matches!(error.kind, ErrorKind::Trap { code: 9, .. }), "{error:?}");
+    let error = trap.launch().backend("reference").run().unwrap_err();
     assert!(matches!(error.kind, ErrorKind::Trap { code: 9, lane: Some([2, 0, 0]), .. }), "{error:?}");
 
     let long = Program::build("long", [1, 1, 1], |k| {

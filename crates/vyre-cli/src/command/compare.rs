@@ -1,7 +1,7 @@
 //! `vyre compare`: one kernel on every backend of this machine, digests side by side.
 
 use crate::args::Compare;
-use crate::command::run::{elements, run_failure, time};
+use crate::command::run::{elements, ns, run_failure, time};
 use crate::load;
 use crate::plan::Plan;
 use crate::progress::Progress;
@@ -13,9 +13,9 @@ use vyre::ir::Buffer;
 use vyre_conform::command::table::{Align, columns};
 
 /// How one backend did.
-struct Row {
-    id: String,
-    result: Result<Output, Error>,
+pub(crate) struct Row {
+    pub(crate) id: String,
+    pub(crate) result: Result<Output, Error>,
 }
 
 pub(crate) fn run(args: &Compare, report: &Report) -> Result<u8, Failure> {
@@ -38,7 +38,8 @@ pub(crate) fn run(args: &Compare, report: &Report) -> Result<u8, Failure> {
     let failed = args.backends.is_some() && ran < rows.len();
     report.json(|| as_json(&loaded.name, &rows, &differences));
     if !report.is_json() {
-        report.text(&as_text(&loaded.name, &kernel, &rows));
+        let name = &kernel.program().parts().name;
+        report.text(&format!("  @{name} from {}\n\n{}", loaded.name, table(&kernel, &rows)));
         report.text(&verdict(ran, &differences));
     }
     if ran == 0
@@ -67,7 +68,7 @@ fn backends(args: &Compare) -> Result<Vec<String>, Failure> {
 }
 
 /// Where outputs differ from those of the first backend that ran.
-fn differences(rows: &[Row]) -> Vec<String> {
+pub(crate) fn differences(rows: &[Row]) -> Vec<String> {
     let mut ran = rows.iter().filter_map(|row| Some((&row.id, row.result.as_ref().ok()?)));
     let Some((first, expected)) = ran.next() else { return Vec::new() };
     let mut found = Vec::new();
@@ -116,7 +117,8 @@ fn as_json(file: &str, rows: &[Row], differences: &[String]) -> Value {
             Ok(output) => json!({
                 "backend": row.id,
                 "ran": true,
-                "wall_ns": u64::try_from(output.timing().wall.as_nanos()).unwrap_or(u64::MAX),
+                "wall_ns": ns(output.timing().wall),
+                "compile_ns": output.timing().compile.map(ns),
                 "outputs": digests(output).into_iter()
                     .map(|(name, blake3)| json!({ "name": name, "blake3": blake3 })).collect::<Vec<_>>(),
             }),
@@ -128,13 +130,14 @@ fn as_json(file: &str, rows: &[Row], differences: &[String]) -> Value {
     json!({ "file": file, "backends": backends, "equal": differences.is_empty(), "differences": differences })
 }
 
-fn as_text(file: &str, kernel: &Kernel, rows: &[Row]) -> String {
+/// The digest of each output and the times, a row for each backend.
+pub(crate) fn table<'r>(kernel: &Kernel, rows: impl IntoIterator<Item = &'r Row>) -> String {
     let parts = kernel.program().parts();
     let mut head = vec!["  backend".to_owned()];
     head.extend(
         parts.buffers.iter().filter(|buffer| buffer.is_output()).map(|buffer| format!("@{}", buffer.name)),
     );
-    head.push("time".into());
+    head.extend(["compile", "time"].map(String::from));
     let columns_count = head.len();
     let mut table = vec![head];
     let mut skipped = String::new();
@@ -143,7 +146,9 @@ fn as_text(file: &str, kernel: &Kernel, rows: &[Row]) -> String {
             Ok(output) => {
                 let mut cells = vec![format!("  {}", row.id)];
                 cells.extend(digests(output).into_iter().map(|(_, digest)| digest[..16].to_owned()));
-                cells.push(time(output.timing().wall));
+                let timing = output.timing();
+                cells.push(timing.compile.map_or_else(|| "-".into(), time));
+                cells.push(time(timing.wall));
                 table.push(cells);
             }
             Err(error) => {
@@ -153,7 +158,7 @@ fn as_text(file: &str, kernel: &Kernel, rows: &[Row]) -> String {
     }
     let shown = columns(&vec![Align::Left; columns_count], &table);
     let (first, rest) = shown.split_once('\n').unwrap_or((&shown, ""));
-    format!("  @{} from {file}\n\n{}\n{rest}{skipped}", parts.name, paint(BOLD, first))
+    format!("{}\n{rest}{skipped}", paint(BOLD, first))
 }
 
 fn verdict(ran: usize, differences: &[String]) -> String {

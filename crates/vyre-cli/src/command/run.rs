@@ -1,6 +1,7 @@
 //! `vyre run`: one launch, shown to a person or written to files.
 
 use crate::args::{LaunchArgs, Run};
+use crate::command::compare::{self, Row};
 use crate::load::{self, Loaded};
 use crate::plan::{Plan, pair};
 use crate::progress::Progress;
@@ -11,7 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::time::Duration;
-use vyre::host::{Error, ErrorKind, Kernel, Output, Timing};
+use vyre::host::{AUTO, Error, ErrorKind, Kernel, Output, Timing};
 use vyre::ir::{Buffer, Literal};
 use vyre::reference::{Finding, FindingKind, Party, Trace, TraceEvent};
 use vyre::show::{Source, observation, trap};
@@ -19,6 +20,11 @@ use vyre::spec::Expect;
 use vyre::text;
 use vyre_conform::command::table::{Align, columns, grouped};
 
+/// How much memory and time the reference may take beside another backend.
+const BESIDE_BYTES_MAX: usize = 64 << 20;
+const BESIDE_TIME_MAX: Duration = Duration::from_millis(250);
+/// The backend that is the measure of all others.
+const REFERENCE: &str = "reference";
 /// How many of an output's first values JSON has, where nothing else is asked for.
 const VALUES_JSON_MAX: usize = 16;
 /// How many lines of a trace JSON has.
@@ -43,16 +49,23 @@ fn run_and_show(args: &Run, report: &Report) -> Result<u8, Failure> {
     let writes = out_files(args, &kernel)?;
     let tracing = Tracing::new(report, &loaded);
     let output = execute(args, &plan, &loaded, &kernel, &tracing)?;
+    let beside = beside(args, &plan, &kernel, &output)?;
     for (name, path) in &writes {
         let bytes = output.bytes(name)?;
         std::fs::write(path, bytes).map_err(|error| {
             Failure::io(format!("cannot write {}: {error}", path.display()), "name a place you may write to")
         })?;
     }
-    let differences = plan.differences(&kernel, &output)?;
+    let mut differences = plan.differences(&kernel, &output)?;
+    let mut rows = vec![Row { id: output.backend().to_owned(), result: Ok(output) }];
+    rows.extend(beside);
+    differences.extend(compare::differences(&rows));
+    let compared = rows.iter().filter(|row| row.result.is_ok()).count() == 2;
+    let Some(Row { result: Ok(output), .. }) = rows.first() else { unreachable!("it has run") };
     let races = output.findings().iter().any(|finding| finding.kind == FindingKind::Race);
     report.json(|| {
-        let mut value = as_json(args, &loaded, &kernel, &output);
+        let mut value = as_json(args, &loaded, &kernel, output);
+        value["reference"] = rows.get(1).map_or(Value::Null, reference_json);
         value["differences"] = json!(differences);
         if args.trace_lane.is_some() {
             value["trace_lines"] = json!(tracing.lines.get());
@@ -64,8 +77,8 @@ fn run_and_show(args: &Run, report: &Report) -> Result<u8, Failure> {
         if let Some([x, y, z]) = args.trace_lane.filter(|_| tracing.lines.get() == 0) {
             report.text(&format!("  lane ({x}, {y}, {z}) runs no line\n\n"));
         }
-        report.text(&as_text(args, &loaded, &kernel, &output));
-        report.text(&verdict(&plan, &differences));
+        report.text(&as_text(args, &loaded, &kernel, &rows));
+        report.text(&verdict(&plan, compared, &differences));
     }
     Ok(if races || !differences.is_empty() { FINDINGS } else { OK })
 }
@@ -90,7 +103,36 @@ fn execute(
     let result = launch.run();
     drop(progress);
     tracing.finish();
-    result.map_err(|error| run_failure(&error, &args.launch, loaded))
+    let error = match result {
+        Ok(output) => return Ok(output),
+        Err(error) => error,
+    };
+    // The interpreter knows which lane trapped.
+    let told = match error.kind {
+        ErrorKind::Trap { lane: None, .. } if args.backend == AUTO => {
+            plan.launch(&args.launch, kernel)?.backend(REFERENCE).timeout(BESIDE_TIME_MAX).run().err()
+        }
+        _ => None,
+    };
+    let told = told.filter(|told| matches!(told.kind, ErrorKind::Trap { .. }));
+    Err(run_failure(&told.unwrap_or(error), &args.launch, loaded))
+}
+
+/// The reference on the same launch, where the choice of a backend is left to us and that takes no time to speak of.
+fn beside(args: &Run, plan: &Plan, kernel: &Kernel, output: &Output) -> Result<Option<Row>, Failure> {
+    if args.backend != AUTO || output.backend() == REFERENCE {
+        return Ok(None);
+    }
+    let outputs: usize = output.outputs().map(|(_, bytes)| bytes.len()).sum();
+    if outputs > BESIDE_BYTES_MAX {
+        return Ok(None);
+    }
+    let launch = plan.launch(&args.launch, kernel)?;
+    if launch.byte_len() > BESIDE_BYTES_MAX {
+        return Ok(None);
+    }
+    let result = launch.backend(REFERENCE).timeout(BESIDE_TIME_MAX).run();
+    Ok(Some(Row { id: REFERENCE.to_owned(), result }))
 }
 
 /// The files that outputs go to, by the outputs' names.
@@ -207,16 +249,15 @@ fn as_json(args: &Run, loaded: &Loaded, kernel: &Kernel, output: &Output) -> Val
     })
 }
 
-fn as_text(args: &Run, loaded: &Loaded, kernel: &Kernel, output: &Output) -> String {
+fn as_text(args: &Run, loaded: &Loaded, kernel: &Kernel, rows: &[Row]) -> String {
+    let Some(Row { result: Ok(output), .. }) = rows.first() else { unreachable!("it has run") };
     let parts = kernel.program().parts();
     let by = |counts: [u32; 3]| counts.map(|count| count.to_string()).join(" x ");
     let timing = output.timing();
     let mut about = vec![
         ("kernel", format!("@{} from {}", parts.name, loaded.name)),
-        ("backend", output.backend().to_owned()),
         ("grid", format!("{} workgroups of {} lanes", by(output.grid()), by(parts.workgroup))),
         ("lanes", grouped(lanes(kernel, output))),
-        ("time", time(timing.wall)),
     ];
     if let Some(count) = output.lane_instructions() {
         about.push(("instructions", grouped(count)));
@@ -233,19 +274,19 @@ fn as_text(args: &Run, loaded: &Loaded, kernel: &Kernel, output: &Output) -> Str
     let about: Vec<Vec<String>> =
         about.into_iter().map(|(key, value)| vec![format!("  {key}"), value]).collect();
     let mut text = columns(&[Align::Left; 2], &about);
-    let mut rows =
-        vec![["  output", "type", "elements", "blake3", "first values"].map(String::from).to_vec()];
+    let ran: Vec<&Row> = rows.iter().filter(|row| row.result.is_ok()).collect();
+    text.push_str(&format!("\n{}", compare::table(kernel, ran)));
+    let mut rows = vec![["  output", "type", "elements", "first values"].map(String::from).to_vec()];
     for (buffer, bytes) in output.outputs() {
         rows.push(vec![
             format!("  @{}", buffer.name),
             buffer.ty.to_string(),
             grouped((bytes.len() / buffer.ty.bytes()) as u64),
-            blake3::hash(bytes).to_hex()[..16].to_owned(),
             first_values(buffer, bytes),
         ]);
     }
     if rows.len() > 1 {
-        let align = [Align::Left, Align::Left, Align::Right, Align::Left, Align::Left];
+        let align = [Align::Left, Align::Left, Align::Right, Align::Left];
         let table = columns(&align, &rows);
         let (head, rest) = table.split_once('\n').unwrap_or((&table, ""));
         text.push_str(&format!("\n{}\n{rest}", paint(BOLD, head)));
@@ -320,10 +361,14 @@ pub(crate) fn time(wall: Duration) -> String {
     }
 }
 
+pub(crate) fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 fn timing_json(timing: Timing) -> Value {
-    let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
     json!({
         "wall_ns": ns(timing.wall),
+        "compile_ns": timing.compile.map(ns),
         "enqueue_ns": timing.enqueue.map(ns),
         "device_ns": timing.device.map(ns),
         "wait_ns": timing.wait.map(ns),
@@ -335,19 +380,29 @@ fn passed_over(output: &Output) -> Vec<Value> {
     passed.map(|passed| json!({ "backend": passed.id, "reason": passed.reason.to_string() })).collect()
 }
 
-/// Whether the outputs are what the file says.
-fn verdict(plan: &Plan, differences: &[String]) -> String {
-    match &plan.expect {
-        Some(Expect::Buffers(_)) if differences.is_empty() => {
-            format!("\n  {} the outputs are those that the file expects\n", paint(GOOD, "ok"))
-        }
-        Some(Expect::Buffers(_)) => {
-            let wrong = differences.join("\n  ");
-            format!(
-                "\n  {} {wrong}\n  Fix: correct the program, or the file's `//@ run` line\n",
-                paint(BAD, "wrong")
-            )
-        }
-        Some(Expect::Success | Expect::Trap(_) | Expect::Race) | None => String::new(),
+/// The reference's run beside another backend's.
+fn reference_json(row: &Row) -> Value {
+    match &row.result {
+        Ok(output) => json!({ "ran": true, "wall_ns": ns(output.timing().wall) }),
+        Err(error) => json!({ "ran": false, "reason": error.message }),
+    }
+}
+
+/// Whether the outputs are what the file says, and what the reference gives.
+fn verdict(plan: &Plan, compared: bool, differences: &[String]) -> String {
+    if !differences.is_empty() {
+        let wrong = differences.join("\n  ");
+        let fix = match wrong.contains(" on `reference`") {
+            true => "look for races with `--check-races`; if there are none, report the backend",
+            false => "correct the program, or the file's `//@ run` line",
+        };
+        return format!("\n  {} {wrong}\n  Fix: {fix}\n", paint(BAD, "wrong"));
+    }
+    let expected = matches!(plan.expect, Some(Expect::Buffers(_)));
+    let known = [(compared, "the reference's"), (expected, "those that the file expects")];
+    let known: Vec<&str> = known.into_iter().filter(|(so, _)| *so).map(|(_, what)| what).collect();
+    match known.is_empty() {
+        true => String::new(),
+        false => format!("\n  {} the outputs are {}\n", paint(GOOD, "ok"), known.join(" and ")),
     }
 }

@@ -2,13 +2,15 @@
 //!
 //! Three ways lead to the same bytes. A backend that can keep every workgroup resident runs the program as it is; one
 //! with resident memory runs the parts on buffers that stay on the device; any other runs them as ordinary dispatches,
-//! with all buffers going to and fro. [`dispatch`] chooses.
+//! with all buffers going to and fro. [`dispatch`] chooses. A backend whose threads can go through the parts within one
+//! launch of its own follows the [`Plan`] itself.
 
 mod emit;
 mod plan;
 mod run;
 
-pub use plan::has_grid_sync;
+pub use plan::{Plan, has_grid_sync};
 pub use run::{
-    Fixpoint, dispatch, dispatch_resident_grid_sync_fixpoint_into, dispatch_with_grid_sync_split_into,
+    Bound, Fixpoint, Parts, StateSizes, dispatch, dispatch_resident_grid_sync_fixpoint_into,
+    dispatch_with_grid_sync_split_into, plan,
 };

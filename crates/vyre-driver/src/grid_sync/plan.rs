@@ -61,9 +61,9 @@ pub(super) enum Scalar {
 
 /// A program split at its grid barriers.
 #[derive(Clone, Debug)]
-pub(super) struct Plan {
+pub struct Plan {
     /// What is launched. Each binds the original's buffers that it uses under their bindings, and the state.
-    pub(super) segments: Vec<Program>,
+    pub segments: Vec<Program>,
     /// What the host does.
     pub(super) steps: Vec<Step>,
     /// How large the state is.

@@ -1,13 +1,14 @@
 //! Runs a split program: the host follows the plan, and the parts run as dispatches.
 
 use super::plan::{Layout, Plan, Scalar, Step, split, trap_places};
-use crate::admission::{Admission, admit, admit_resident, check};
+use crate::admission::{Admission, CheckedProgram, admit, admit_resident, check};
 use crate::backend::VyreBackend;
 use crate::config::DispatchConfig;
-use crate::defaults::{check_range_count, elapsed_ns};
+use crate::defaults::elapsed_ns;
 use crate::error::BackendError;
 use crate::observability::fill_output_slots;
 use crate::pipeline::{PipelineCache, PipelineKey};
+use crate::resident::check_range_count;
 use crate::types::{OutputBuffers, ResidentReadRange, Resource, TimedDispatchResult, unsupported};
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
@@ -49,7 +50,7 @@ pub fn dispatch_with_grid_sync_split_into(
     outputs: &mut OutputBuffers,
 ) -> Result<(), BackendError> {
     let admission = admit(backend, program, inputs, config)?;
-    let plan = plan_for(&admission)?;
+    let plan = plan(&admission.program)?;
     let mut buffers = Vec::with_capacity(admission.bindings.len());
     for binding in &admission.bindings {
         let mut bytes = zeroed(binding.byte_len, "a buffer of the split program")?;
@@ -58,7 +59,7 @@ pub fn dispatch_with_grid_sync_split_into(
         }
         buffers.push(bytes);
     }
-    let sizes = StateSizes::of(&plan.layout, &admission)?;
+    let sizes = plan.state_sizes(&admission)?;
     let mut parts = HostParts {
         launcher: Launcher { backend, plan: &plan, admission: &admission, pace: Pace::new(config) },
         buffers,
@@ -66,9 +67,7 @@ pub fn dispatch_with_grid_sync_split_into(
         uniform: zeroed(sizes.uniform, "the state of the split program")?,
         uniform_bytes: sizes.copied,
     };
-    if !admission.grid.contains(&0) {
-        run_steps(&plan.steps, &mut parts)?;
-    }
+    plan.run(admission.grid, &mut parts)?;
     let results = admission.bindings.iter().zip(parts.buffers);
     let results = results.filter(|(binding, _)| binding.output.is_some()).map(|(_, bytes)| bytes);
     fill_output_slots(results.collect(), outputs);
@@ -111,8 +110,8 @@ pub fn dispatch_resident_grid_sync_fixpoint_into(
         let bytes = backend.download_resident_range(&resources[at], start, (byte_len - start).min(12))?;
         Ok(launch::indirect_grid(0, &bytes))
     })?;
-    let plan = plan_for(&admission)?;
-    let sizes = StateSizes::of(&plan.layout, &admission)?;
+    let plan = plan(&admission.program)?;
+    let sizes = plan.state_sizes(&admission)?;
     let state = Allocation::new(backend, sizes.state)?;
     let uniform = Allocation::new(backend, sizes.uniform)?;
     let mut parts = ResidentParts {
@@ -135,9 +134,7 @@ pub fn dispatch_resident_grid_sync_fixpoint_into(
             // Workgroup memory starts each pass at zero.
             backend.upload_resident(&state.resource, &zeroed(sizes.state, "a cleared state")?)?;
         }
-        if !admission.grid.contains(&0) {
-            run_steps(&plan.steps, &mut parts).inspect_err(|_| invalidate(backend, &admission, resources))?;
-        }
+        plan.run(admission.grid, &mut parts).inspect_err(|_| invalidate(backend, &admission, resources))?;
         passes += 1;
         if let Some((resource, offset)) = flag
             && backend.download_resident_range(resource, offset, 4)? == [0; 4]
@@ -206,10 +203,10 @@ fn dispatch_through_resident(
     buffers.into_iter().try_for_each(Allocation::free)
 }
 
-/// The plan of a program, made once for its digest.
-fn plan_for(admission: &Admission) -> Result<Arc<Plan>, BackendError> {
+/// The plan of a program with grid barriers, made once for its digest.
+pub fn plan(checked: &CheckedProgram) -> Result<Arc<Plan>, BackendError> {
     static PLANS: LazyLock<PipelineCache<Plan>> = LazyLock::new(|| PipelineCache::new(256));
-    let program = admission.program.valid.program();
+    let program = checked.valid.program();
     let key = PipelineKey { program: program.digest(), backend: "grid sync", version: "1", variant: 0 };
     PLANS.get_or_compile(key, || {
         let _span = tracing::trace_span!("split", program = program.name()).entered();
@@ -221,11 +218,62 @@ fn plan_for(admission: &Admission) -> Result<Arc<Plan>, BackendError> {
     })
 }
 
-/// What the host can do to the parts of a split program.
-trait Parts {
+/// What can be done to the parts of a split program.
+pub trait Parts {
+    /// Runs the segment of that number over the whole grid, then copies the uniform words of the state.
     fn launch(&mut self, segment: usize) -> Result<(), BackendError>;
+    /// Reads a word of the state.
     fn read_word(&mut self, word: u32) -> Result<u32, BackendError>;
+    /// Writes a word of the state and of its uniform copy.
     fn write_word(&mut self, word: u32, value: u32) -> Result<(), BackendError>;
+}
+
+impl Plan {
+    /// Runs the program as its parts; an empty grid runs nothing.
+    pub fn run(&self, grid: [u32; 3], parts: &mut dyn Parts) -> Result<(), BackendError> {
+        if !grid.contains(&0) {
+            run_steps(&self.steps, parts)?;
+        }
+        Ok(())
+    }
+
+    /// How large the state is for a launch.
+    pub fn state_sizes(&self, admission: &Admission) -> Result<StateSizes, BackendError> {
+        StateSizes::of(&self.layout, admission)
+    }
+
+    /// What a segment's bound buffers are, by ascending binding, and whether each is written.
+    #[must_use]
+    pub fn bound_of(&self, segment: usize, admission: &Admission) -> Vec<(Bound, bool)> {
+        let parts = self.segments[segment].parts();
+        let original = admission.program.parts();
+        let place = |binding: Option<u32>| {
+            admission.bindings.iter().position(|plan| original.buffer(plan.buffer).binding() == binding)
+        };
+        let bound = launch::bound_buffers(parts).into_iter().map(|id| {
+            let buffer = parts.buffer(id);
+            let bound = match buffer.binding() {
+                Some(binding) if binding == self.first_binding => Bound::Uniform,
+                Some(binding) if binding == self.first_binding + 1 => Bound::State,
+                binding => Bound::Original(place(binding).expect("segments bind what the original binds")),
+            };
+            (bound, buffer.is_output())
+        });
+        bound.collect()
+    }
+
+    /// An error of a segment as one of the whole program: a trap is where the program as written has it.
+    #[must_use]
+    pub fn whole(&self, segment: usize, error: BackendError) -> BackendError {
+        match error {
+            BackendError::Trap { code, place: Place::Line { function: None, site }, lane } => {
+                let found = self.traps[segment].iter().find(|(at, _)| *at == site);
+                let place = found.map_or(Place::Line { function: None, site }, |(_, original)| *original);
+                BackendError::Trap { code, place, lane }
+            }
+            error => error,
+        }
+    }
 }
 
 /// How a run of steps ended.
@@ -276,10 +324,14 @@ fn read(scalar: Scalar, parts: &mut dyn Parts) -> Result<u32, BackendError> {
 }
 
 /// Sizes of the state in bytes. Buffers are never empty, so that every backend can bind them.
-struct StateSizes {
-    state: usize,
-    uniform: usize,
-    copied: usize,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateSizes {
+    /// The state.
+    pub state: usize,
+    /// Its uniform copy.
+    pub uniform: usize,
+    /// How much of the state is copied there after each part.
+    pub copied: usize,
 }
 
 impl StateSizes {
@@ -351,43 +403,20 @@ struct Launcher<'a> {
 }
 
 /// What a segment binds.
-enum Bound {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
     /// The original's bound buffer of that place.
     Original(usize),
+    /// The uniform copy of the state's first words.
     Uniform,
+    /// The state.
     State,
 }
 
 impl Launcher<'_> {
     /// An error of a part as one of the whole program.
     fn whole(&self, segment: usize, error: BackendError) -> BackendError {
-        match error {
-            BackendError::Trap { code, place: Place::Line { function: None, site }, lane } => {
-                let found = self.plan.traps[segment].iter().find(|(at, _)| *at == site);
-                let place = found.map_or(Place::Line { function: None, site }, |(_, original)| *original);
-                BackendError::Trap { code, place, lane }
-            }
-            error => self.pace.whole(error),
-        }
-    }
-
-    /// What the segment's bound buffers are, by ascending binding, and whether each is written.
-    fn bound_of(&self, segment: usize) -> Vec<(Bound, bool)> {
-        let parts = self.plan.segments[segment].parts();
-        let original = self.admission.program.parts();
-        let place = |binding: Option<u32>| {
-            self.admission.bindings.iter().position(|plan| original.buffer(plan.buffer).binding() == binding)
-        };
-        let bound = launch::bound_buffers(parts).into_iter().map(|id| {
-            let buffer = parts.buffer(id);
-            let bound = match buffer.binding() {
-                Some(binding) if binding == self.plan.first_binding => Bound::Uniform,
-                Some(binding) if binding == self.plan.first_binding + 1 => Bound::State,
-                binding => Bound::Original(place(binding).expect("segments bind what the original binds")),
-            };
-            (bound, buffer.is_output())
-        });
-        bound.collect()
+        self.pace.whole(self.plan.whole(segment, error))
     }
 }
 
@@ -404,7 +433,7 @@ struct HostParts<'a> {
 impl Parts for HostParts<'_> {
     fn launch(&mut self, segment: usize) -> Result<(), BackendError> {
         let Launcher { backend, plan, admission, pace } = &self.launcher;
-        let bound = self.launcher.bound_of(segment);
+        let bound = self.launcher.plan.bound_of(segment, self.launcher.admission);
         let config = pace.next(admission.grid)?;
         let inputs: Vec<&[u8]> = bound
             .iter()
@@ -476,9 +505,8 @@ struct ResidentParts<'a> {
 impl Parts for ResidentParts<'_> {
     fn launch(&mut self, segment: usize) -> Result<(), BackendError> {
         let Launcher { backend, plan, admission, pace } = &self.launcher;
-        let resources: Vec<Resource> = self
-            .launcher
-            .bound_of(segment)
+        let resources: Vec<Resource> = plan
+            .bound_of(segment, admission)
             .into_iter()
             .map(|(bound, _)| match bound {
                 Bound::Original(at) => self.resources[at].clone(),
