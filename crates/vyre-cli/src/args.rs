@@ -72,6 +72,11 @@ pub(crate) enum Command {
         after_help = "Examples:\n  vyre opt kernel.vyre\n  vyre opt kernel.vyre --passes fold,dce\n  vyre opt kernel.vyre --dump-passes steps\n  vyre opt kernel.vyre --ranges\n  vyre opt kernel.vyre --ranges --passes none"
     )]
     Opt(Opt),
+    /// Show what a program becomes: machine code, PTX, WGSL
+    #[command(
+        after_help = "Examples:\n  vyre lower kernel.vyre --target asm\n  vyre lower kernel.vyre --target ptx -o kernel.ptx\n  VYRE_CPU_EMITTER=avx2 vyre lower kernel.vyre --target asm"
+    )]
+    Lower(Lower),
     /// Convert between text and wire form
     #[command(
         after_help = "Examples:\n  vyre convert kernel.vyre kernel.vyreb\n  vyre convert kernel.vyreb -"
@@ -245,6 +250,19 @@ pub(crate) struct Opt {
     /// Mark each access of elements in the printed program: proven in bounds, or checked when it runs
     #[arg(long)]
     pub(crate) ranges: bool,
+}
+
+#[derive(ClapArgs)]
+pub(crate) struct Lower {
+    /// The program: text or wire form, or `-` for standard input
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// What it becomes: `asm` for this processor, under the lines it comes from, `ptx` or `wgsl`
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) target: String,
+    /// Where it goes instead of standard output
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 #[derive(ClapArgs)]

@@ -75,6 +75,16 @@ fn a_certificate_is_made_signed_and_verified() {
 }
 
 #[test]
+fn the_processor_is_certified_at_every_level() {
+    let folder = folder("cpu");
+    expect(&folder, &["keygen", "-o", "key.pem"], 0, &[]);
+    let args = ["certify", "--backend", "cpu", "--quick", "--sign", "key.pem", "-o", "c.json"];
+    expect(&folder, &args, 0, &["certificate written to c.json"]);
+    let trusted = ["verify", "c.json", "--trusted-key", "key.pem.pub"];
+    expect(&folder, &trusted, 0, &["TRUSTED", "integer: random, float: random"]);
+}
+
+#[test]
 fn shards_merge_into_a_certificate() {
     let folder = folder("shards");
     for (shard, journal) in [("1/2", "a.jsonl"), ("2/2", "b.jsonl")] {

@@ -104,6 +104,7 @@ fn help_of_every_command() {
         "test",
         "bench",
         "opt",
+        "lower",
         "convert",
         "explain",
         "ops",
@@ -145,6 +146,23 @@ fn run_shows_the_result() {
                 "--check-races",
             ],
         ],
+    );
+}
+
+#[test]
+fn lower_shows_every_target_under_its_lines() {
+    let folder = folder("lower");
+    for (target, marks) in [("asm", "= global_id x"), ("ptx", ".visible .entry"), ("wgsl", "@compute")] {
+        let args = ["lower", "saxpy.vyre", "--target", target, "-o", "out.txt"];
+        assert_eq!(shown(&execute(&folder, &args, b"")), "exit 0\n");
+        let text = std::fs::read_to_string(folder.join("out.txt")).unwrap();
+        assert!(text.contains(marks), "{text}");
+        assert_eq!(json(&folder, &["lower", "saxpy.vyre", "--target", target, "--json"])["text"], text);
+    }
+    transcript(
+        "lower",
+        &folder,
+        &[&["lower", "saxpy.vyre", "--target", "abacus"], &["lower", "missing.vyre", "--target", "asm"]],
     );
 }
 

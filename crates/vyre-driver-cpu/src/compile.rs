@@ -1,7 +1,7 @@
 //! Pipelines: a program as machine code, made once and dispatched often.
 
 use crate::device::{CpuBackend, CpuConfig, Device, Emitter, ID};
-use crate::executable::Executable;
+use crate::executable::{Executable, MachineCode};
 use crate::launch;
 use crate::portable::{self, Portable};
 use crate::vector::code::Function;
@@ -99,7 +99,7 @@ impl Compiler {
         let bound = bound_buffers(parts);
         let (code, scratch_bytes) = self.emit(&program)?;
         Ok(Pipeline {
-            code,
+            code: Executable::new(&code).map_err(failed)?,
             scratch_bytes,
             buffers: parts.buffers.len(),
             bound: bound.iter().map(|id| (id.index(), parts.buffer(*id).ty.bytes().max(1))).collect(),
@@ -112,7 +112,7 @@ impl Compiler {
     }
 
     /// The machine code and the scratch memory it wants. What the processor's own emitter does not take, the portable one does.
-    fn emit(&self, program: &ValidProgram) -> Result<(Executable, u64), BackendError> {
+    pub(crate) fn emit(&self, program: &ValidProgram) -> Result<(MachineCode, u64), BackendError> {
         let failed = |message: String| BackendError::CompileFailed { backend: ID.to_owned(), message };
         if let Some(native) = self.native {
             let function = self.lower(program, native_shape(native))?;
@@ -183,9 +183,8 @@ fn native_shape(native: Native) -> Shape {
 }
 
 #[cfg(all(target_arch = "x86_64", unix))]
-fn emit_native(native: Native, function: &Function) -> Result<Executable, String> {
-    let (code, entry) = crate::x86::compile(function, native)?;
-    Executable::new(&code, entry)
+fn emit_native(native: Native, function: &Function) -> Result<MachineCode, String> {
+    crate::x86::compile(function, native)
 }
 
 #[cfg(not(all(target_arch = "x86_64", unix)))]
@@ -199,7 +198,7 @@ fn native_shape(native: Native) -> Shape {
 }
 
 #[cfg(not(all(target_arch = "x86_64", unix)))]
-fn emit_native(native: Native, _: &Function) -> Result<Executable, String> {
+fn emit_native(native: Native, _: &Function) -> Result<MachineCode, String> {
     match native {}
 }
 

@@ -3,6 +3,15 @@
 
 use memmap2::{Mmap, MmapMut};
 
+/// Machine code as an emitter makes it.
+pub(crate) struct MachineCode {
+    pub(crate) bytes: Vec<u8>,
+    /// Where the function starts; constants may stand in front of it.
+    pub(crate) entry: usize,
+    /// Where the code of a line starts, and the line's site, in the order of the code; `u32::MAX` for no line.
+    pub(crate) marks: Vec<(usize, u32)>,
+}
+
 /// Machine code of one vector-code function.
 pub(crate) struct Executable {
     memory: Mmap,
@@ -11,8 +20,9 @@ pub(crate) struct Executable {
 }
 
 impl Executable {
-    /// Puts `code` into memory of its own. The function starts at `entry`.
-    pub(crate) fn new(code: &[u8], entry: usize) -> Result<Executable, String> {
+    /// Puts machine code into memory of its own.
+    pub(crate) fn new(code: &MachineCode) -> Result<Executable, String> {
+        let (code, entry) = (&code.bytes, code.entry);
         let why =
             |error: std::io::Error| format!("no memory for {} bytes of machine code: {error}", code.len());
         assert!(entry < code.len(), "the function starts inside its code");

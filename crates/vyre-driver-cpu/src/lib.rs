@@ -12,6 +12,7 @@ mod compile;
 mod device;
 mod executable;
 mod launch;
+mod listing;
 mod memory;
 mod pool;
 mod portable;

@@ -1,7 +1,11 @@
-//! What is this backend's own in the driver contract: programs that hang, many callers, a device that is lost.
+//! What is this backend's own in the driver contract: programs that hang, many callers, a device that is lost, grid barriers
+//! within a dispatch, who runs what, memory that runs out.
 
 use std::time::{Duration, Instant};
-use vyre_driver::{BackendError, CancelToken, DispatchConfig, ErrorCode, VyreBackend};
+use vyre_driver::{
+    BackendError, CancelToken, DispatchConfig, ErrorCode, ResidentDispatchStep, ResidentReadRange, Resource,
+    VyreBackend,
+};
 use vyre_driver_cpu::{CpuBackend, CpuConfig};
 use vyre_foundation::ir::Program;
 use vyre_foundation::text;
@@ -130,4 +134,183 @@ fn a_trap_is_the_first_of_the_program_as_written() {
         site: 2,
     };
     assert_eq!((code, place), (9, line));
+}
+
+fn words(values: impl IntoIterator<Item = u32>) -> Vec<u8> {
+    values.into_iter().flat_map(u32::to_le_bytes).collect()
+}
+
+fn metric(backend: &CpuBackend, name: &str) -> u64 {
+    let found = backend.backend_metric_snapshot().into_iter().find(|(other, _)| *other == name);
+    found.unwrap_or_else(|| panic!("{name} is not counted")).1
+}
+
+/// Rounds of `y[i] = y[i + 1] + y[i + 2]` around a ring: each needs all of the one before, from other workgroups too.
+const RING: &str = "program @ring workgroup(32, 1, 1) {
+  buffer @n : uniform    u32[1] binding 0
+  buffer @y : read_write u32[]  binding 1 output
+  %i = global_id x
+  %len = len @y
+  %a1 = add.u32 %i, 1
+  %a2 = add.u32 %i, 2
+  %a = rem.u32 %a1, %len
+  %b = rem.u32 %a2, %len
+  %rounds = load.u32 @n[0]
+  for %k in 0..%rounds {
+    %x = load.u32 @y[%a]
+    %z = load.u32 @y[%b]
+    %s = add.u32 %x, %z
+    grid_barrier
+    store.u32 @y[%i], %s
+    %odd = and.u32 %k, 1
+    %last = eq.u32 %k, 6
+    grid_barrier
+    if %last {
+      break
+    }
+  }
+}";
+
+fn ring(mut y: Vec<u32>, rounds: u32) -> Vec<u32> {
+    for _ in 0..rounds.min(7) {
+        let len = y.len();
+        y = (0..len).map(|i| y[(i + 1) % len].wrapping_add(y[(i + 2) % len])).collect();
+    }
+    y
+}
+
+#[test]
+fn grid_barriers_hold_within_one_dispatch() {
+    let (backend, program) = (backend(), parse(RING));
+    assert!(backend.supports_grid_sync());
+    // Enough workgroups for all threads, and many more.
+    for (len, rounds) in [(32, 3), (32 * 700, 5), (32 * 700, 9)] {
+        let start: Vec<u32> = (0..len).map(|i: u32| i.wrapping_mul(2_654_435_761)).collect();
+        let expected = words(ring(start.clone(), rounds));
+        let (n, y) = (words([rounds]), words(start));
+        let config = DispatchConfig::default();
+        assert_eq!(backend.cooperative_grid_sync_fits(&program, &[&n, &y], &config), Ok(true));
+        let pipelines = backend.pipeline_cache_snapshot().expect("they are counted");
+        assert!(
+            backend.dispatch_borrowed(&program, &[&n, &y], &config).expect("it runs") == [expected.clone()]
+        );
+        let more = backend.pipeline_cache_snapshot().expect("they are counted");
+        assert!(
+            more.hits + more.misses - pipelines.hits - pipelines.misses == 1,
+            "one dispatch, one pipeline"
+        );
+
+        let resident = [4, y.len()].map(|bytes| backend.allocate_resident(bytes).expect("memory"));
+        backend.upload_resident_many(&[(&resident[0], &n), (&resident[1], &y)]).expect("it uploads");
+        backend.dispatch_resident_timed(&program, &resident, &config).expect("it runs");
+        assert!(backend.download_resident(&resident[1]).expect("it downloads") == expected);
+        assert_eq!(
+            metric(&backend, "resident_allocations"),
+            2,
+            "what lives across barriers is the dispatch's own"
+        );
+        resident.into_iter().for_each(|resource| backend.free_resident(resource).expect("it is ours"));
+    }
+    let without = parse("program @empty workgroup(1, 1, 1) {\n}\n");
+    assert_eq!(backend.cooperative_grid_sync_fits(&without, &[], &DispatchConfig::default()), Ok(false));
+}
+
+#[test]
+fn a_sequence_reads_each_grid_when_its_turn_comes() {
+    let backend = backend();
+    let grow = parse(
+        "program @grow workgroup(1, 1, 1) {
+          buffer @args : read_write u32[3] binding 0 output
+          %x = load.u32 @args[0]
+          %more = add.u32 %x, 1
+          store.u32 @args[0], %more
+        }",
+    );
+    let count = parse(
+        "program @count workgroup(4, 1, 1) {
+          buffer @args : read       u32[3] binding 0
+          buffer @own  : read_write u32[1] binding 1
+          buffer @y    : read_write u32[1] binding 2 output
+          indirect @args[0]
+          atomic_add.u32 @y[0], 1
+          atomic_add.u32 @own[0], 1
+        }",
+    );
+    let [args, y] = [12, 4].map(|bytes| backend.allocate_resident(bytes).expect("memory"));
+    backend.upload_resident(&args, &words([0, 1, 1])).expect("it uploads");
+    // Bytes that travel with the call are the same for each launch, though the program writes them.
+    let (grown, counted) = ([args.clone()], [args.clone(), Resource::Borrowed(vec![0; 4]), y.clone()]);
+    let steps = [
+        ResidentDispatchStep { program: &grow, resources: &grown, grid_override: Some([1, 1, 1]) },
+        ResidentDispatchStep { program: &count, resources: &counted, grid_override: None },
+    ];
+    let range = ResidentReadRange { resource: &y, byte_offset: 0, byte_len: 4 };
+    let (mut out, before) = (Vec::new(), metric(&backend, "dispatches"));
+    backend
+        .dispatch_resident_repeated_sequence_read_ranges_into(&[], &steps, 5, &[range], &mut [&mut out])
+        .expect("it runs");
+    assert_eq!(out, words([4 * (1 + 2 + 3 + 4 + 5)]));
+    assert_eq!(metric(&backend, "dispatches") - before, 10);
+    let timing = backend
+        .dispatch_resident_sequence_read_ranges_timed_into(&steps, &[range], &mut [&mut out])
+        .expect("it runs");
+    assert!(timing.wall_ns >= timing.wait_ns.expect("known") && timing.device_ns.is_none());
+    assert_eq!(out, words([4 * (1 + 2 + 3 + 4 + 5 + 6)]));
+}
+
+#[test]
+fn small_grids_stay_on_the_calling_thread() {
+    let (backend, program) = (backend(), parse(RING));
+    for (len, shared) in [(64u32, false), (1 << 20, true)] {
+        let (n, y) = (words([1]), vec![0; len as usize * 4]);
+        let before = metric(&backend, "shared_dispatches");
+        backend.dispatch_borrowed(&program, &[&n, &y], &DispatchConfig::default()).expect("it runs");
+        assert_eq!(metric(&backend, "shared_dispatches") > before, shared, "{len} elements");
+    }
+}
+
+#[test]
+fn dispatches_that_nobody_waits_for_run_in_turn() {
+    let (backend, program) = (backend(), parse(RING));
+    let start: Vec<u32> = (0..320).collect();
+    let inputs = [words([4]), words(start.clone())];
+    let expected = words(ring(start, 4));
+    let pending: Vec<_> = (0..500)
+        .map(|_| backend.dispatch_async(&program, &inputs, &DispatchConfig::default()).expect("it starts"))
+        .collect();
+    // One that is given up takes no other with it.
+    let hang = backend.dispatch_async(&endless(false), &[], &DispatchConfig::default()).expect("it starts");
+    assert_eq!(code(hang.await_timeout(Duration::from_millis(20))), ErrorCode::Timeout);
+    for one in pending {
+        assert!(one.await_result().expect("it runs") == [expected.clone()]);
+    }
+    backend.shutdown().expect("it shuts down");
+    let late = backend.dispatch_async(&program, &inputs, &DispatchConfig::default()).expect("it starts");
+    assert_eq!(code(late.await_result()), ErrorCode::ShutDown);
+    assert_eq!(code(backend.allocate_resident(4)), ErrorCode::ShutDown);
+    assert_eq!(code(backend.try_recover()), ErrorCode::ShutDown);
+}
+
+#[cfg(unix)]
+#[test]
+fn memory_that_runs_out_is_an_error() {
+    const CHILD: &str = "VYRE_TEST_LITTLE_MEMORY";
+    if std::env::var_os(CHILD).is_none() {
+        // In a process of its own that may have two gigabytes of addresses.
+        let limited = "ulimit -v 2000000; exec \"$0\" --exact memory_that_runs_out_is_an_error --nocapture";
+        let own = std::env::current_exe().expect("this is one");
+        let output = std::process::Command::new("sh").args(["-c", limited]).arg(own).env(CHILD, "1").output();
+        let output = output.expect("there is a shell");
+        return assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+    let (backend, program) = (backend(), parse(RING));
+    assert_eq!(code(backend.allocate_resident(usize::MAX / 2)), ErrorCode::OutOfMemory);
+    assert_eq!(code(backend.allocate_resident(4 << 30)), ErrorCode::OutOfMemory);
+    let config = |bytes| DispatchConfig { output_sizes: vec![bytes], ..DispatchConfig::default() };
+    let n = words([1]);
+    assert_eq!(code(backend.dispatch_borrowed(&program, &[&n], &config(4 << 30))), ErrorCode::OutOfMemory);
+    // The buffer fits, and what lives across the barriers does not.
+    assert_eq!(code(backend.dispatch_borrowed(&program, &[&n], &config(900 << 20))), ErrorCode::OutOfMemory);
+    let y = backend.dispatch_borrowed(&program, &[&n], &config(1 << 20)).expect("there is memory for that");
+    assert!(y == [vec![0; 1 << 20]]);
 }

@@ -1,7 +1,11 @@
 //! Whole programs, compared with the reference: those of the file tests and examples, and generated ones.
 //!
-//! `VYRE_CASES` and `VYRE_SEED` say how many generated programs run and where they start.
+//! `VYRE_CASES` and `VYRE_SEED` say how many generated programs run and where they start. `VYRE_SECONDS` says how long instead:
+//! `VYRE_SECONDS=1800 cargo test --release -p vyre-driver-cpu --test programs generated -- --nocapture` gives each of three
+//! emitters ten minutes, and says now and then how far it is.
+#![allow(clippy::print_stdout)] // Progress.
 
+use std::time::Instant;
 use vyre::spec::{Expect, Run, directives};
 use vyre_driver::{BackendError, DispatchConfig, VyreBackend};
 use vyre_driver_cpu::{CpuBackend, CpuConfig, Emitter};
@@ -10,6 +14,9 @@ use vyre_foundation::launch::bound_buffers;
 use vyre_foundation::{text, validate};
 use vyre_generate::{Case, Config};
 use vyre_testkit::{compare, property, repo};
+
+/// What the reference gives: bytes of every bound buffer, or the trap's code.
+type Expected = Result<Vec<Vec<u8>>, u32>;
 
 /// The emitters that this host has, with a number of vectors in flight; 0 leaves that to the backend.
 fn backends(vectors: u32) -> Vec<(Emitter, CpuBackend)> {
@@ -24,14 +31,13 @@ fn backends(vectors: u32) -> Vec<(Emitter, CpuBackend)> {
     [Emitter::Portable, Emitter::Avx2, Emitter::Avx512].into_iter().filter_map(open).collect()
 }
 
-/// Whether a backend gives the reference's bytes, or its trap.
-fn agrees(backend: &CpuBackend, case: &Case) -> Result<(), String> {
-    let expected = compare::expected(case)?;
+/// Whether a backend gives the expected bytes, or the expected trap.
+fn agrees(backend: &CpuBackend, case: &Case, expected: &Expected) -> Result<(), String> {
     let config = DispatchConfig { grid_override: case.grid, ..DispatchConfig::default() };
     let found = backend.dispatch(&case.program, &case.buffers, &config);
     let (expected, found) = match (expected, found) {
         (Ok(expected), Ok(found)) => (expected, found),
-        (Err(expected), Err(BackendError::Trap { code, .. })) if code == expected => return Ok(()),
+        (Err(expected), Err(BackendError::Trap { code, .. })) if code == *expected => return Ok(()),
         (Ok(_), Err(error)) => return Err(format!("failed: {error}")),
         (Err(trap), found) => return Err(format!("trap {trap} is expected, and it gave {:?}", found.err())),
     };
@@ -39,7 +45,7 @@ fn agrees(backend: &CpuBackend, case: &Case) -> Result<(), String> {
     let outputs =
         bound_buffers(parts).into_iter().zip(expected).filter(|(id, _)| parts.buffer(*id).is_output());
     for ((id, expected), found) in outputs.zip(found) {
-        if let Some(difference) = vyre::filetest::difference(parts.buffer(id), &expected, &found) {
+        if let Some(difference) = vyre::filetest::difference(parts.buffer(id), expected, &found) {
             return Err(difference);
         }
     }
@@ -73,9 +79,10 @@ fn files_give_the_references_bytes() {
         for run in directives(&source).0.runs.iter().filter(|run| run.expect != Expect::Race) {
             let folder = path.parent().expect("files lie in folders");
             let Some(case) = case_of(&parsed.program, run, folder) else { continue };
+            let expected = compare::expected(&case).expect("the reference runs it");
             for (emitter, backend) in &backends {
                 ran += 1;
-                if let Err(message) = agrees(backend, &case) {
+                if let Err(message) = agrees(backend, &case, &expected) {
                     wrong.push(format!("{}:{} by {emitter:?}: {message}", repo::name(&path), run.line));
                 }
             }
@@ -91,10 +98,26 @@ fn generated_programs_give_the_references_bytes() {
     let backends = [0, 1, 2, 4].map(backends);
     let config = Config::default();
     let traps = Config { traps: true, ..Config::default() };
-    for seed in property::cases(300) {
+    let seconds: Option<u64> = std::env::var("VYRE_SECONDS").ok().and_then(|text| text.parse().ok());
+    let (start, mut told) = (Instant::now(), 0);
+    for (done, seed) in property::cases(if seconds.is_some() { u64::MAX } else { 300 }).enumerate() {
+        if let Some(seconds) = seconds {
+            let passed = start.elapsed().as_secs();
+            if passed >= told {
+                println!(
+                    "{passed} of {seconds} s: {done} programs, each on {} emitters, without a difference",
+                    backends[0].len()
+                );
+                told = passed + 10;
+            }
+            if passed >= seconds {
+                break;
+            }
+        }
         let case = vyre_generate::seeded(seed, if seed % 7 == 0 { &traps } else { &config });
+        let expected = compare::expected(&case).unwrap_or_else(|message| panic!("seed {seed}: {message}"));
         for (emitter, backend) in &backends[(seed % 4) as usize] {
-            if let Err(message) = agrees(backend, &case) {
+            if let Err(message) = agrees(backend, &case, &expected) {
                 panic!("seed {seed} by {emitter:?}: {message}\n{}", compare::show(&case));
             }
         }

@@ -21,13 +21,13 @@ pub mod spec;
 pub use vyre_conform as conform;
 pub use vyre_driver as driver;
 pub use vyre_driver::{BackendError, DispatchConfig, VyreBackend};
+pub use vyre_driver_cpu as cpu;
 pub use vyre_foundation::ir::Program;
 pub use vyre_foundation::{diagnostic, ir, launch, limits, opt, text, validate, wire};
 pub use vyre_lower as lower;
 pub use vyre_reference as reference;
 
 // Linking a driver registers its backend.
-use vyre_driver_cpu as _;
 use vyre_driver_reference as _;
 use vyre_foundation::diagnostic::Rule;
 

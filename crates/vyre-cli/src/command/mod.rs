@@ -10,6 +10,7 @@ mod devices;
 mod doctor;
 mod explain;
 mod fmt;
+mod lower;
 mod ops;
 mod opt;
 mod run;
@@ -31,6 +32,7 @@ pub(crate) fn run(command: Command, report: &Report) -> Result<u8, Failure> {
         #[cfg(feature = "bench")]
         Command::Bench(args) => bench::run(&args, report),
         Command::Opt(args) => opt::run(&args, report),
+        Command::Lower(args) => lower::run(&args, report),
         Command::Convert(args) => convert::run(&args, report),
         Command::Explain(args) => explain::run(&args, report),
         Command::Ops(args) => ops::run(&args, report),

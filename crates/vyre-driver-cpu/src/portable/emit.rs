@@ -98,6 +98,7 @@ impl<'a> Emit<'a> {
             self.c.ins().store(flags(), zero, to, 0);
         }
         for inst in &block.insts {
+            self.c.set_srcloc(ir::SourceLoc::new(inst.site));
             let values = self.op(&inst.op, inst.result);
             if let Some(result) = inst.result {
                 self.values[result.index()] = values;

@@ -7,7 +7,7 @@
 mod emit;
 mod lanes;
 
-use crate::executable::Executable;
+use crate::executable::MachineCode;
 use crate::vector::code::Function;
 use crate::vector::lower::Shape;
 use cranelift_codegen::isa::{self, OwnedTargetIsa};
@@ -42,7 +42,7 @@ impl Portable {
     }
 
     /// Compiles a function of four lanes.
-    pub(crate) fn compile(&self, function: &Function) -> Result<Executable, String> {
+    pub(crate) fn compile(&self, function: &Function) -> Result<MachineCode, String> {
         let signature = emit::signature(&*self.isa);
         let mut context =
             Context::for_function(ir::Function::with_name_signature(ir::UserFuncName::default(), signature));
@@ -53,7 +53,9 @@ impl Portable {
         if let Some(relocation) = compiled.buffer.relocs().first() {
             return Err(format!("the code wants a symbol: {relocation:?}"));
         }
-        Executable::new(compiled.buffer.data(), 0)
+        let marks = compiled.buffer.get_srclocs_sorted().iter();
+        let marks = marks.map(|mark| (mark.start as usize, mark.loc.bits())).collect();
+        Ok(MachineCode { bytes: compiled.buffer.data().to_vec(), entry: 0, marks })
     }
 }
 

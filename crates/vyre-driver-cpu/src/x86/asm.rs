@@ -4,6 +4,7 @@
 //! Constants lie in front of the code, 64 bytes each, and grow downward: so code can name them before it is known how many
 //! there are. The first error is kept and comes out at the end.
 
+use crate::executable::MachineCode;
 use iced_x86::{Code, Encoder, Instruction, OpKind, Register};
 use std::collections::HashMap;
 
@@ -75,6 +76,8 @@ pub(super) struct Asm {
     branches: Vec<(usize, Label)>,
     constants: Vec<[u8; CONSTANT_BYTES]>,
     known: HashMap<[u8; CONSTANT_BYTES], usize>,
+    /// Where the code of a line starts, and which it is.
+    marks: Vec<(usize, u32)>,
     error: Option<String>,
 }
 
@@ -130,7 +133,15 @@ impl Asm {
             branches: Vec::new(),
             constants: Vec::new(),
             known: HashMap::new(),
+            marks: Vec::new(),
             error: None,
+        }
+    }
+
+    /// Says which line the code from here on comes from.
+    pub(super) fn mark(&mut self, site: u32) {
+        if self.marks.last().is_none_or(|(_, last)| *last != site) {
+            self.marks.push((self.len, site));
         }
     }
 
@@ -197,7 +208,7 @@ impl Asm {
     }
 
     /// Constants and code, and where the code starts.
-    pub(super) fn finish(mut self) -> Result<(Vec<u8>, usize), String> {
+    pub(super) fn finish(mut self) -> Result<MachineCode, String> {
         if let Some(error) = self.error {
             return Err(error);
         }
@@ -210,7 +221,8 @@ impl Asm {
         let mut bytes: Vec<u8> = self.constants.iter().rev().flatten().copied().collect();
         let entry = bytes.len();
         bytes.extend(code);
-        Ok((bytes, entry))
+        self.marks.iter_mut().for_each(|(at, _)| *at += entry);
+        Ok(MachineCode { bytes, entry, marks: self.marks })
     }
 }
 

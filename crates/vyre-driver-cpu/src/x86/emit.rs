@@ -9,6 +9,7 @@ use super::allocate::{
 };
 use super::asm::{Arg, Asm, CONSTANT_BYTES, Label, Level, Mem, Width, gp32, gp64, kreg, vec};
 use super::rows::{MOVDQU, Row, STORE};
+use crate::executable::MachineCode;
 use crate::vector::code::{Address, Function, IntCond, Kind, Op, Reg, Term};
 use iced_x86::Code;
 use regalloc2::{Allocation, Edit, InstOrEdit, Output, PReg, RegClass, RegallocOptions};
@@ -56,7 +57,7 @@ pub(super) struct Emit<'a> {
 }
 
 /// Machine code of a function, and where it starts.
-pub(super) fn emit(function: &Function, level: Level) -> Result<(Vec<u8>, usize), String> {
+pub(super) fn emit(function: &Function, level: Level) -> Result<MachineCode, String> {
     let plan = Plan::new(function, level);
     let options = RegallocOptions { validate_ssa: cfg!(debug_assertions), ..RegallocOptions::default() };
     let output =
@@ -143,6 +144,7 @@ impl Emit<'_> {
         match step {
             Step::Args => {}
             Step::Op(inst) => {
+                self.asm.mark(inst.site);
                 self.find(&inst.op, &mut allocations);
                 self.def = inst.result.and(allocations.next()).map(|place| loc(*place));
                 self.op(&inst);

@@ -19,6 +19,7 @@ mod tests;
 
 pub(crate) use asm::Level;
 
+use crate::executable::MachineCode;
 use crate::vector::code::{Function, Kind};
 use crate::vector::lower::Shape;
 
@@ -57,8 +58,8 @@ impl Level {
     }
 }
 
-/// Machine code of a function and where it starts in that; `Err` says why there is none. Made for [`Level::shape`].
-pub(crate) fn compile(function: &Function, level: Level) -> Result<(Vec<u8>, usize), String> {
+/// Machine code of a function; `Err` says why there is none. Made for [`Level::shape`].
+pub(crate) fn compile(function: &Function, level: Level) -> Result<MachineCode, String> {
     let shape = level.shape();
     let wide = function.kinds.contains(&Kind::V64);
     let fits = function.lanes == shape.lanes_wide || function.lanes == shape.lanes && !wide;

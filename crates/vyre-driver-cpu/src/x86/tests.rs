@@ -25,9 +25,8 @@ fn targets() -> Vec<(Level, u32)> {
 }
 
 fn executable(function: &Function, level: Level) -> Executable {
-    let (code, entry) =
-        compile(function, level).unwrap_or_else(|message| panic!("{level:?}: {message}\n{function}"));
-    Executable::new(&code, entry).expect("memory for code")
+    let code = compile(function, level).unwrap_or_else(|message| panic!("{level:?}: {message}\n{function}"));
+    Executable::new(&code).expect("memory for code")
 }
 
 /// Runs a function on memory.

@@ -1,7 +1,7 @@
-//! Many threads on one backend, while the device is lost and recovered under them: no deadlock, no lost error, no wrong
-//! bytes.
+//! Many threads on one backend of our own, while the device is lost and recovered under them: no deadlock, no lost error, no
+//! wrong bytes.
 //!
-//! `VYRE_STRESS_SECONDS=120 cargo test --release -p vyre-driver-reference --test stress` runs it longer.
+//! `VYRE_STRESS_SECONDS=120 cargo test --release -p vyre --test stress` runs it longer.
 
 #![allow(clippy::print_stdout)] // The counts are the result.
 
@@ -11,15 +11,38 @@ use std::time::{Duration, Instant};
 use vyre_driver::{
     BackendError, DispatchConfig, ErrorCode, HandleFault, PendingDispatch, Resource, VyreBackend,
 };
+use vyre_driver_cpu::{CpuBackend, CpuConfig};
 use vyre_driver_reference::ReferenceBackend;
 use vyre_foundation::ir::Program;
 use vyre_foundation::text;
 
 const LANES: u32 = 256;
 
+/// A backend whose device can be lost on request.
+trait Device: VyreBackend {
+    fn lose(&self);
+}
+
+impl Device for ReferenceBackend {
+    fn lose(&self) {
+        self.lose_device();
+    }
+}
+
+impl Device for CpuBackend {
+    fn lose(&self) {
+        self.lose_device();
+    }
+}
+
+fn backends() -> [Box<dyn Device>; 2] {
+    let config = CpuConfig { threads: 3, ..CpuConfig::default() };
+    [Box::new(ReferenceBackend::new()), Box::new(CpuBackend::new(config).expect("this host has an emitter"))]
+}
+
 fn stress_time() -> Duration {
     let seconds = std::env::var("VYRE_STRESS_SECONDS").ok().and_then(|text| text.parse().ok());
-    Duration::from_secs(seconds.unwrap_or(2))
+    Duration::from_secs(seconds.unwrap_or(1))
 }
 
 fn parse(source: &str) -> Program {
@@ -47,7 +70,7 @@ fn expected(seed: u32) -> Vec<u8> {
 }
 
 /// One round of everything a caller does; an error is passed on, wrong bytes panic.
-fn round(backend: &ReferenceBackend, program: &Program, seed: u32) -> Result<(), BackendError> {
+fn round(backend: &dyn Device, program: &Program, seed: u32) -> Result<(), BackendError> {
     let x = input(seed);
     let config = DispatchConfig {
         output_sizes: vec![x.len()],
@@ -65,20 +88,23 @@ fn round(backend: &ReferenceBackend, program: &Program, seed: u32) -> Result<(),
     assert_eq!(backend.download_resident(&resources[1])?, expected(seed));
     assert_eq!(pending.await_result()?, [expected(seed)]);
 
-    let pipeline = backend.compile_native(program, &config)?.expect("the reference compiles");
+    let pipeline = backend.compile_native(program, &config)?.expect("it compiles");
     assert_eq!(pipeline.dispatch(&[&x], &config)?, [expected(seed)]);
     resources.into_iter().try_for_each(|resource| backend.free_resident(resource))
 }
 
 #[test]
 fn threads_share_a_backend_that_is_lost_and_recovered() {
-    let backend = ReferenceBackend::new();
+    backends().iter().for_each(|backend| stress_share(&**backend));
+}
+
+fn stress_share(backend: &dyn Device) {
     let program = program();
     let (done, good, failed) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     let start = Instant::now();
     std::thread::scope(|scope| {
         for thread in 0..8 {
-            let (backend, program, done, good, failed) = (&backend, &program, &done, &good, &failed);
+            let (backend, program, done, good, failed) = (backend, &program, &done, &good, &failed);
             scope.spawn(move || {
                 let mut seed = thread;
                 while !done.load(Ordering::Relaxed) {
@@ -99,7 +125,7 @@ fn threads_share_a_backend_that_is_lost_and_recovered() {
         }
         while start.elapsed() < stress_time() {
             std::thread::sleep(Duration::from_millis(20));
-            backend.lose_device();
+            backend.lose();
             assert!(backend.device_lost());
             std::thread::sleep(Duration::from_millis(2));
             backend.try_recover().unwrap();
@@ -109,7 +135,7 @@ fn threads_share_a_backend_that_is_lost_and_recovered() {
     let (good, failed) = (good.into_inner(), failed.into_inner());
     println!("{good} rounds right, {failed} ended by a lost device, in {:?}", start.elapsed());
     assert!(good > 0 && failed > 0, "{good} good, {failed} failed");
-    round(&backend, &program, 1).expect("works after the last recovery");
+    round(backend, &program, 1).expect("works after the last recovery");
 }
 
 /// Runs for minutes unless it is stopped.
@@ -130,10 +156,7 @@ fn endless() -> Program {
 }
 
 /// What each of those who wait on a device that is lost got.
-fn lose_while_all_wait(
-    backend: &ReferenceBackend,
-    program: &Program,
-) -> Vec<(&'static str, Option<BackendError>)> {
+fn lose_while_all_wait(backend: &dyn Device, program: &Program) -> Vec<(&'static str, Option<BackendError>)> {
     let config = DispatchConfig::default();
     let held = backend.allocate_resident(4).unwrap();
     let resources = [held.clone()];
@@ -156,7 +179,7 @@ fn lose_while_all_wait(
         // Again and again, for those that the scheduler lets start only after a recovery.
         while !(holder.is_finished() && waiting.iter().all(|(_, thread)| thread.is_finished())) {
             std::thread::sleep(Duration::from_millis(5));
-            backend.lose_device();
+            backend.lose();
             backend.try_recover().unwrap();
         }
         ended.push(("resident dispatch", holder.join().unwrap()));
@@ -182,29 +205,27 @@ fn poll(pending: Box<dyn PendingDispatch>) -> Result<Vec<Vec<u8>>, BackendError>
 
 #[test]
 fn those_who_wait_learn_of_the_loss_even_if_recovery_follows_at_once() {
-    let backend = ReferenceBackend::new();
+    backends().iter().for_each(|backend| stress_who(&**backend));
+}
+
+fn stress_who(backend: &dyn Device) {
     let (endless, program) = (endless(), program());
     let (start, mut rounds) = (Instant::now(), 0);
     while rounds == 0 || start.elapsed() < stress_time() {
-        for (what, error) in lose_while_all_wait(&backend, &endless) {
+        for (what, error) in lose_while_all_wait(backend, &endless) {
             let error = error.unwrap_or_else(|| panic!("{what} saw nothing of the loss"));
             // A thread that the scheduler kept from starting until the recovery sees its handle gone instead.
             let gone = matches!(error, BackendError::BadHandle { cause: HandleFault::Lost, .. });
             assert!(error.code() == ErrorCode::DeviceLost || gone, "{what}: {error}");
         }
-        round(&backend, &program, rounds).expect("works after recovery");
+        round(backend, &program, rounds).expect("works after recovery");
         rounds += 1;
     }
     println!("{rounds} losses under seven waiters each, in {:?}", start.elapsed());
 }
 
 /// One of the things that threads do to handles they share; whether it freed the handle.
-fn touch(
-    backend: &ReferenceBackend,
-    bump: &Program,
-    handle: &Resource,
-    choice: u32,
-) -> Result<bool, BackendError> {
+fn touch(backend: &dyn Device, bump: &Program, handle: &Resource, choice: u32) -> Result<bool, BackendError> {
     let words = LANES as usize;
     match choice % 4 {
         0 => backend.upload_resident(handle, &choice.to_le_bytes().repeat(words))?,
@@ -229,6 +250,10 @@ fn touch(
 
 #[test]
 fn threads_race_to_free_what_others_use() {
+    backends().iter().for_each(|backend| stress_race(&**backend));
+}
+
+fn stress_race(backend: &dyn Device) {
     let bump = parse(
         "program @bump workgroup(64, 1, 1) {
           buffer @y : read_write u32[] binding 0 output
@@ -238,14 +263,13 @@ fn threads_race_to_free_what_others_use() {
           store.u32 @y[%i], %w
         }",
     );
-    let backend = ReferenceBackend::new();
     let allocate = || backend.allocate_resident(LANES as usize * 4).unwrap();
     let pool = Mutex::new((0..6).map(|_| allocate()).collect::<Vec<_>>());
     let [allocated, freed, faults] = [6, 0, 0].map(AtomicU64::new);
     let start = Instant::now();
     std::thread::scope(|scope| {
         for thread in 0..8u32 {
-            let (backend, bump, pool, allocate) = (&backend, &bump, &pool, &allocate);
+            let (backend, bump, pool, allocate) = (backend, &bump, &pool, &allocate);
             let (allocated, freed, faults) = (&allocated, &freed, &faults);
             scope.spawn(move || {
                 let mut random = thread + 1;
