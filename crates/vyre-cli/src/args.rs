@@ -12,7 +12,7 @@ Examples:
   vyre run k.vyre --in 'x=[1, 2, 3]' --size y=3
   vyre test examples                           run every `//@ run` directive below a folder
   vyre explain V031                            show a rule with a wrong and a right example
-  vyre certify --backend reference --quick     run the conformance suite on a backend
+  vyre certify --backend cpu --quick           run the conformance suite on a backend
 
 Exit codes:
   0    all is well

@@ -2,13 +2,13 @@
 
 use crate::compile;
 use crate::device::{CpuBackend, ID};
-use crate::launch::{self, Sequence, Times};
+use crate::launch::{self, Sequence, Times, Watch};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use vyre_driver::admission::admit;
 use vyre_driver::backend::private::Sealed;
-use vyre_driver::observability::fill_output_slots;
+use vyre_driver::observability::return_output_slots;
 use vyre_driver::pipeline::PipelineCacheSnapshot;
 use vyre_driver::resident::check_range_count;
 use vyre_driver::{
@@ -54,7 +54,7 @@ impl VyreBackend for CpuBackend {
         inputs: &[&[u8]],
         config: &DispatchConfig,
     ) -> Result<Vec<Vec<u8>>, BackendError> {
-        launch::dispatch(self, program, inputs, config, self.device.call()?).map(|timed| timed.outputs)
+        self.dispatch_borrowed_timed(program, inputs, config).map(|timed| timed.outputs)
     }
 
     fn dispatch_borrowed_timed(
@@ -63,7 +63,7 @@ impl VyreBackend for CpuBackend {
         inputs: &[&[u8]],
         config: &DispatchConfig,
     ) -> Result<TimedDispatchResult, BackendError> {
-        launch::dispatch(self, program, inputs, config, self.device.call()?)
+        launch::dispatch(self, program, inputs, config, self.device.call()?, &mut Vec::new())
     }
 
     fn dispatch_borrowed_into(
@@ -73,7 +73,11 @@ impl VyreBackend for CpuBackend {
         config: &DispatchConfig,
         outputs: &mut OutputBuffers,
     ) -> Result<(), BackendError> {
-        fill_output_slots(self.dispatch_borrowed(program, inputs, config)?, outputs);
+        let had: Vec<bool> = outputs.iter().map(|slot| slot.capacity() > 0).collect();
+        let timed = launch::dispatch(self, program, inputs, config, self.device.call()?, outputs)?;
+        let taken: Vec<bool> =
+            outputs.iter().zip(had).map(|(slot, had)| had && slot.capacity() == 0).collect();
+        return_output_slots(timed.outputs, &taken, outputs);
         Ok(())
     }
 
@@ -308,6 +312,7 @@ impl VyreBackend for CpuBackend {
             max_shared_memory_bytes: limits::WORKGROUP_BYTES_MAX as u32,
             max_storage_buffer_binding_size: self.max_storage_buffer_bytes(),
             compute_units: self.device.pool.threads() as u32,
+            ideal_vector_pack_bits: self.device.compiler.vector_bits(),
             ..DeviceProfile::unknown(ID)
         }
     }
@@ -347,7 +352,12 @@ struct Running {
     result: mpsc::Receiver<Result<OutputBuffers, BackendError>>,
     done: Arc<AtomicBool>,
     cancel: CancelToken,
+    /// What ends it while its turn has not come.
+    watch: Option<Arc<Watch>>,
 }
+
+/// How often one that waits looks whether its dispatch may still come.
+const TICK: Duration = Duration::from_millis(5);
 
 fn start(
     backend: &CpuBackend,
@@ -360,11 +370,13 @@ fn start(
     let done = Arc::new(AtomicBool::new(false));
     // Its time counts from now, and it is a dispatch of the device as it is now.
     let call = backend.device.call();
+    let watch = call.as_ref().ok().map(|call| Watch::new(&backend.device, &config, *call));
     let (own, program, finished) = (backend.clone(), program.clone(), Finished(Arc::clone(&done)));
     let (sender, result) = mpsc::sync_channel(1);
     let run = move || {
         let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
-        let result = call.and_then(|call| launch::dispatch(&own, &program, &inputs, &config, call));
+        let result =
+            call.and_then(|call| launch::dispatch(&own, &program, &inputs, &config, call, &mut Vec::new()));
         // Nobody listens any more if the handle was dropped.
         let _ = sender.send(result.map(|timed| timed.outputs));
         drop(finished);
@@ -373,7 +385,7 @@ fn start(
         // No thread can be had, so it is done at once.
         run();
     }
-    Box::new(Running { result, done, cancel })
+    Box::new(Running { result, done, cancel, watch })
 }
 
 /// Says that the thread is done, also when it panics, so that nobody polls for ever.
@@ -387,22 +399,15 @@ impl Drop for Finished {
 
 impl PendingDispatch for Running {
     fn is_ready(&self) -> bool {
-        self.done.load(Ordering::Acquire)
+        self.done.load(Ordering::Acquire) || self.watch.as_ref().is_some_and(|watch| watch.stop())
     }
 
     fn await_result(self: Box<Self>) -> Result<Vec<Vec<u8>>, BackendError> {
-        self.result.recv().unwrap_or_else(|_| Err(died()))
+        self.wait(Duration::MAX)
     }
 
     fn await_timeout(self: Box<Self>, limit: Duration) -> Result<Vec<Vec<u8>>, BackendError> {
-        match self.result.recv_timeout(limit) {
-            Ok(result) => result,
-            Err(mpsc::RecvTimeoutError::Timeout) => {
-                self.cancel.cancel();
-                Err(BackendError::Timeout { limit })
-            }
-            Err(mpsc::RecvTimeoutError::Disconnected) => Err(died()),
-        }
+        self.wait(limit)
     }
 
     fn cancel(&self) {
@@ -410,6 +415,26 @@ impl PendingDispatch for Running {
     }
 }
 
-fn died() -> BackendError {
-    BackendError::new("the dispatch's thread panicked. Fix: report the program; it must not panic".to_owned())
+impl Running {
+    fn wait(&self, limit: Duration) -> Result<Vec<Vec<u8>>, BackendError> {
+        let start = Instant::now();
+        loop {
+            let left = limit.saturating_sub(start.elapsed());
+            match self.result.recv_timeout(left.min(TICK)) {
+                Ok(result) => return result,
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    let text = "the dispatch's thread panicked. Fix: report the program; it must not panic";
+                    return Err(BackendError::new(text.to_owned()));
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) if left <= TICK => {
+                    self.cancel.cancel();
+                    return Err(BackendError::Timeout { limit });
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+            }
+            if let Some(watch) = self.watch.as_ref().filter(|watch| watch.stop()) {
+                return self.result.try_recv().unwrap_or_else(|_| Err(watch.error()));
+            }
+        }
+    }
 }

@@ -86,6 +86,10 @@ impl Compiler {
         self.native.map_or("Cranelift with 128-bit vectors", native_name)
     }
 
+    pub(crate) fn vector_bits(&self) -> u32 {
+        self.native.map_or(portable::SHAPE, native_shape).lanes * 32
+    }
+
     fn compile(&self, valid: &ValidProgram) -> Result<Pipeline, BackendError> {
         let parts = valid.parts();
         let failed = |message: String| BackendError::CompileFailed { backend: ID.to_owned(), message };
@@ -273,7 +277,8 @@ impl CompiledPipeline for CpuPipeline {
             return Err(BackendError::PipelineInvalidated { backend: ID.to_owned() });
         }
         let backend = CpuBackend { device: Arc::clone(&self.device) };
-        launch::dispatch(&backend, &self.program, inputs, config, call).map(|timed| timed.outputs)
+        launch::dispatch(&backend, &self.program, inputs, config, call, &mut Vec::new())
+            .map(|timed| timed.outputs)
     }
 }
 

@@ -14,12 +14,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, Weak};
 use std::time::{Duration, Instant};
-use vyre_driver::admission::{Admission, admit, admit_resident, check};
+use vyre_driver::admission::{Admission, BindingPlan, admit, admit_resident, check};
 use vyre_driver::grid_sync::{Bound, Parts, Plan, StateSizes};
 use vyre_driver::observability::record_launch;
 use vyre_driver::resident::Pinned;
 use vyre_driver::{
-    BackendError, CancelToken, DispatchConfig, HandleFault, ResidentDispatchStep, Resource,
+    BackendError, CancelToken, DispatchConfig, HandleFault, OutputBuffers, ResidentDispatchStep, Resource,
     TimedDispatchResult,
 };
 use vyre_foundation::ir::Program;
@@ -30,19 +30,20 @@ const SHARED_WORK_MIN: u64 = 200_000;
 /// What atomics on elements of every type want.
 const ALIGNMENT: u64 = 8;
 
-/// Runs a program on host bytes.
+/// Runs a program on host bytes. Outputs take the storage of the slots that are large enough for them, which are empty then.
 pub(crate) fn dispatch(
     backend: &CpuBackend,
     program: &Program,
     inputs: &[&[u8]],
     config: &DispatchConfig,
     call: Call,
+    slots: &mut OutputBuffers,
 ) -> Result<TimedDispatchResult, BackendError> {
     let device = &backend.device;
     let watch = Watch::new(device, config, call);
     let admission = admit(backend, program, inputs, config)?;
     let ready = lookup(device, program, config)?;
-    let mut buffers = upload(&admission, inputs)?;
+    let mut buffers = upload(&admission, inputs, slots)?;
     let enqueued = call.start.elapsed();
     let regions: Vec<Region> = buffers.iter_mut().map(Buffer::region).collect::<Result<_, _>>()?;
     run(&watch, &admission, &ready, &regions)?;
@@ -110,19 +111,33 @@ impl Buffer<'_> {
     }
 }
 
-fn upload<'a>(admission: &Admission, inputs: &[&'a [u8]]) -> Result<Vec<Buffer<'a>>, BackendError> {
+fn upload<'a>(
+    admission: &Admission,
+    inputs: &[&'a [u8]],
+    slots: &mut OutputBuffers,
+) -> Result<Vec<Buffer<'a>>, BackendError> {
     let _span = tracing::trace_span!("upload").entered();
     let parts = admission.program.parts();
-    let buffer = |plan: &vyre_driver::admission::BindingPlan| match plan.input.map(|input| inputs[input]) {
-        Some(bytes) if !parts.buffer(plan.buffer).is_writable() => Ok(Buffer::Borrowed(bytes)),
-        Some(bytes) => copy_of(bytes).map(Buffer::Owned),
-        None => zeroed(plan.byte_len, "a buffer").map(Buffer::Owned),
+    let buffer = |plan: &BindingPlan| {
+        let slot = plan.output.and_then(|at| slots.get_mut(at));
+        let mut storage =
+            slot.filter(|slot| slot.capacity() >= plan.byte_len).map(std::mem::take).unwrap_or_default();
+        storage.clear();
+        match plan.input.map(|input| inputs[input]) {
+            Some(bytes) if !parts.buffer(plan.buffer).is_writable() => Ok(Buffer::Borrowed(bytes)),
+            Some(bytes) => copy_to(storage, bytes).map(Buffer::Owned),
+            None if storage.capacity() > 0 => {
+                storage.resize(plan.byte_len, 0);
+                Ok(Buffer::Owned(storage))
+            }
+            None => zeroed(plan.byte_len, "a buffer").map(Buffer::Owned),
+        }
     };
     admission.bindings.iter().map(buffer).collect()
 }
 
-fn copy_of(bytes: &[u8]) -> Result<Vec<u8>, BackendError> {
-    let mut copy = Vec::new();
+/// The bytes in `copy`, which is empty.
+fn copy_to(mut copy: Vec<u8>, bytes: &[u8]) -> Result<Vec<u8>, BackendError> {
     copy.try_reserve_exact(bytes.len()).map_err(|_| BackendError::OutOfMemory {
         what: "a buffer".to_owned(),
         requested_bytes: bytes.len() as u64,
@@ -258,7 +273,7 @@ impl<'s> Step<'s> {
         let mut travelling = Vec::new();
         for (resource, _) in self.bound().filter(|(_, written)| *written) {
             if let Resource::Borrowed(bytes) = resource {
-                travelling.push(copy_of(bytes)?);
+                travelling.push(copy_to(Vec::new(), bytes)?);
             }
         }
         let mut copies = travelling.iter_mut();
@@ -298,7 +313,7 @@ fn check_aliases(resources: &[Resource], writes: &[bool]) -> Result<(), BackendE
 }
 
 /// What ends a dispatch early: a lost device, its caller, its timeout.
-struct Watch {
+pub(crate) struct Watch {
     device: Arc<Device>,
     /// The device's life that the dispatch began in.
     generation: u64,
@@ -308,7 +323,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn new(device: &Arc<Device>, config: &DispatchConfig, call: Call) -> Arc<Watch> {
+    pub(crate) fn new(device: &Arc<Device>, config: &DispatchConfig, call: Call) -> Arc<Watch> {
         let DispatchConfig { timeout, cancel, .. } = config;
         // A limit beyond what the clock can count is none.
         let deadline = timeout.and_then(|limit| call.start.checked_add(limit));
@@ -324,12 +339,12 @@ impl Watch {
         self.cancel.as_ref().is_some_and(CancelToken::is_cancelled)
     }
 
-    fn stop(&self) -> bool {
+    pub(crate) fn stop(&self) -> bool {
         self.lost() || self.cancelled() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
     /// Why [`stop`](Watch::stop) said so.
-    fn error(&self) -> BackendError {
+    pub(crate) fn error(&self) -> BackendError {
         if self.lost() {
             lost()
         } else if self.cancelled() {

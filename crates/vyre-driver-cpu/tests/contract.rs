@@ -284,6 +284,17 @@ fn dispatches_that_nobody_waits_for_run_in_turn() {
     for one in pending {
         assert!(one.await_result().expect("it runs") == [expected.clone()]);
     }
+    // Nor does one whose turn does not come wait longer than it may.
+    let stop = CancelToken::new();
+    let config = DispatchConfig { cancel: Some(stop.clone()), ..DispatchConfig::default() };
+    let start = || backend.dispatch_async(&endless(true), &[], &config).expect("it starts");
+    let hanging: Vec<_> = (0..8).map(|_| start()).collect();
+    let timeout = Some(Duration::from_millis(20));
+    let brief = DispatchConfig { timeout, ..DispatchConfig::default() };
+    let behind = backend.dispatch_async(&program, &inputs, &brief).expect("it starts");
+    assert_eq!(code(behind.await_result()), ErrorCode::Timeout);
+    stop.cancel();
+    hanging.into_iter().for_each(|one| assert_eq!(code(one.await_result()), ErrorCode::Cancelled));
     backend.shutdown().expect("it shuts down");
     let late = backend.dispatch_async(&program, &inputs, &DispatchConfig::default()).expect("it starts");
     assert_eq!(code(late.await_result()), ErrorCode::ShutDown);

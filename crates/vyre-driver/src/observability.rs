@@ -59,9 +59,18 @@ pub fn record_launch(input_bytes: u64, output_bytes: u64) {
 /// into the slot where not, appended where there is none. Slots beyond the results are dropped, so that no stale bytes
 /// remain.
 pub fn fill_output_slots(results: Vec<Vec<u8>>, outputs: &mut Vec<Vec<u8>>) {
+    return_output_slots(results, &[], outputs);
+}
+
+/// [`fill_output_slots`] where some results already are in the storage of their slots, which `taken` says.
+pub fn return_output_slots(results: Vec<Vec<u8>>, taken: &[bool], outputs: &mut Vec<Vec<u8>>) {
     outputs.truncate(results.len());
     for (at, result) in results.into_iter().enumerate() {
         match outputs.get_mut(at) {
+            Some(slot) if taken.get(at) == Some(&true) => {
+                *slot = result;
+                OUTPUT_SLOTS_REUSED.fetch_add(1, Ordering::Relaxed);
+            }
             Some(slot) if slot.capacity() >= result.len() => {
                 slot.clear();
                 slot.extend_from_slice(&result);

@@ -71,12 +71,12 @@ fn backend(id: &'static str) -> Check {
         let expected = kernel.launch().check(true).run()?;
         let actual = kernel.launch().backend(id).run()?;
         let equal = expected.outputs().map(|(_, bytes)| bytes).eq(actual.outputs().map(|(_, bytes)| bytes));
-        Ok::<_, vyre::host::Error>((opened.version().to_owned(), equal))
+        let driver = Some(opened.driver_name()).filter(|driver| *driver != "none");
+        let about = [Some(opened.device_name()), driver].into_iter().flatten().collect::<Vec<_>>().join(", ");
+        Ok::<_, vyre::host::Error>((format!("version {} on {about}", opened.version()), equal))
     };
     let result = match probe() {
-        Ok((version, true)) => {
-            Ok(format!("version {version} gives the reference's bytes for the probe kernel"))
-        }
+        Ok((about, true)) => Ok(format!("{about}, gives the reference's bytes for the probe kernel")),
         Ok((_, false)) => Err((
             "the probe kernel gives other bytes than the reference".into(),
             format!(
