@@ -1,6 +1,6 @@
 //! Makes a failure of a wrong answer: something that a backend's author can act on.
 
-use crate::batch::{Batch, Content, Group};
+use crate::batch::{Batch, Content, Level, Track};
 use crate::cause::{self, Found};
 use crate::failure::{Difference, ParityFailure};
 use crate::judge::{Answer, Miss, Prepared};
@@ -23,7 +23,7 @@ pub(crate) enum Effort {
 /// Makes a failure of a wrong answer: the smallest program that still fails, and the likely cause.
 pub(crate) fn explain(
     target: &dyn Target,
-    group: &Group,
+    (level, track): (Level, Track),
     prepared: &Prepared,
     miss: Miss,
     effort: Effort,
@@ -50,8 +50,8 @@ pub(crate) fn explain(
     };
     ParityFailure {
         case: prepared.batch.name.clone(),
-        level: group.level,
-        track: group.track,
+        level,
+        track,
         cause: found.cause,
         message: message(&batch, &miss, &found),
         program: file(&batch, &miss),

@@ -14,6 +14,7 @@ mod batch;
 mod cases;
 mod cause;
 mod certificate;
+mod check;
 #[cfg(feature = "cli")]
 pub mod command;
 mod contract;
@@ -40,6 +41,7 @@ mod time;
 
 pub use batch::{Level, Track};
 pub use certificate::{Certificate, CertificateError, PublicKey, Sample, SecretKey, Trust, Verified};
+pub use check::check_program;
 #[cfg(feature = "cli")]
 pub use command::main;
 pub use contract::{Convention, DispatchConfig, Feature, OutputInit, Profile, VyreBackend};

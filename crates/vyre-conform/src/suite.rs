@@ -490,7 +490,14 @@ impl<'r, 's> Run<'r, 's> {
         };
         let again = self.again(&prepared.batch.name, group.seeded);
         let start = Instant::now();
-        self.failures.push(diagnose::explain(self.target, group, prepared, miss, effort, again));
+        self.failures.push(diagnose::explain(
+            self.target,
+            (group.level, group.track),
+            prepared,
+            miss,
+            effort,
+            again,
+        ));
         self.explaining += start.elapsed();
     }
 

@@ -2,11 +2,11 @@
 #![allow(clippy::print_stdout)]
 
 use vyre_conform::{ConformanceSuite, Track};
-use vyre_driver_cuda::CudaBackend;
+use vyre_driver_cuda::CudaConfig;
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let backend = CudaBackend::open(0).unwrap_or_else(|error| panic!("{error}"));
+    let backend = vyre_driver_cuda::open(&CudaConfig::default()).unwrap_or_else(|error| panic!("{error}"));
     let mut suite = match args.first().map(String::as_str) {
         Some("full") => ConformanceSuite::new(),
         _ => ConformanceSuite::quick(),

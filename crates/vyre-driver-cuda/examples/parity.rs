@@ -1,74 +1,57 @@
-//! Compares the device with the reference: `parity PROGRAMS SECONDS`. Prints what differs, and what programs contained.
+//! Compares the device with the reference: `parity PROGRAMS [SECONDS] [FIRST_SEED]`. Prints what differs, and what the
+//! programs contained. Programs are made, compiled and interpreted on all cores; the device runs one at a time.
 #![allow(clippy::print_stdout)]
 
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use vyre_driver::{BackendError, DispatchConfig, VyreBackend};
-use vyre_driver_cuda::CudaBackend;
+use vyre_conform::check_program;
+use vyre_driver::VyreBackend;
+use vyre_driver_cuda::CudaConfig;
+use vyre_foundation::launch::{bound_buffers, default_grid};
 use vyre_generate::{Config, Stats};
-use vyre_reference::{Launch, Options, RunError};
 
 fn main() {
-    let mut args = std::env::args().skip(1).filter_map(|arg| arg.parse::<u64>().ok());
-    let (programs, seconds) = (args.next().unwrap_or(1000), args.next().unwrap_or(60));
-    let backend = CudaBackend::open(0).unwrap_or_else(|error| panic!("{error}"));
-    let (mut stats, mut wrong, mut run) = (Stats::default(), 0, 0);
+    let numbers: Vec<u64> = std::env::args().skip(1).filter_map(|arg| arg.parse().ok()).collect();
+    let number = |at: usize, default| numbers.get(at).copied().unwrap_or(default);
+    let (programs, seconds, first) = (number(0, 1000), number(1, 60), number(2, 0));
+    let backend = vyre_driver_cuda::open(&CudaConfig::default()).unwrap_or_else(|error| panic!("{error}"));
     let deadline = Instant::now() + Duration::from_secs(seconds);
-    for seed in 0..programs {
-        let config = Config { traps: seed % 8 == 0, ..Config::default() };
-        let case = vyre_generate::seeded(seed, &config);
-        stats.add(&case.program);
-        let valid = case.valid().expect("generated programs are valid");
-        let launch = Launch { grid: case.grid, buffers: case.buffers.clone() };
-        let expected = vyre_reference::run(&valid, launch, &Options::default());
-        let inputs: Vec<&[u8]> = case.buffers.iter().map(Vec::as_slice).collect();
-        let grid = DispatchConfig { grid_override: case.grid, ..DispatchConfig::default() };
-        let actual = vyre_driver::grid_sync::dispatch(&backend, &case.program, &inputs, &grid);
-        let parts = case.program.parts();
-        let same = match (&expected, &actual) {
-            (Ok(expected), Ok(actual)) => {
-                let bound = vyre_foundation::launch::bound_buffers(parts).into_iter().zip(&expected.buffers);
-                let outputs = bound.filter(|(id, _)| parts.buffer(*id).is_output()).map(|(_, bytes)| bytes);
-                outputs.eq(actual.outputs.iter())
-            }
-            (Err(RunError::Trap { code, .. }), Err(BackendError::Trap { code: other, .. })) => code == other,
-            _ => false,
-        };
-        run += 1;
-        if !same {
-            wrong += 1;
-            if wrong <= 5 {
-                let error = actual.as_ref().err().map(ToString::to_string).unwrap_or_default();
-                let buffers = expected.as_ref().ok().map(|outcome| outcome.buffers.clone());
-                let expected = expected.as_ref().err().map(ToString::to_string).unwrap_or_default();
-                println!("seed {seed} differs: expected `{expected}`, got `{error}`");
-                if let (Some(buffers), Ok(actual)) = (&buffers, &actual) {
-                    show_difference(&case.program, buffers, &actual.outputs);
-                }
-            }
-            if backend.device_lost() {
-                println!("the device is lost");
+    let (next, wrong) = (AtomicU64::new(first), AtomicU64::new(0));
+    let stats = Mutex::new((Stats::default(), 0u64));
+    let work = || {
+        while Instant::now() < deadline && !backend.device_lost() {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= first + programs {
                 break;
             }
+            let config = Config { traps: seed % 8 == 0, ..Config::default() };
+            let case = vyre_generate::seeded(seed, &config);
+            let parts = case.program.parts();
+            let grid = case.grid.unwrap_or_else(|| {
+                let bound = bound_buffers(parts).into_iter().zip(&case.buffers);
+                let mut lens: Vec<u32> = parts.buffers.iter().map(|buffer| buffer.len.unwrap_or(0)).collect();
+                bound.for_each(|(id, bytes)| {
+                    lens[id.index()] = (bytes.len() / parts.buffer(id).ty.bytes()) as u32
+                });
+                default_grid(parts, &lens)
+            });
+            if let Err(failure) = check_program(&backend, &case.program, grid, &case.buffers)
+                && wrong.fetch_add(1, Ordering::Relaxed) < 5
+            {
+                println!("seed {seed} differs: {failure}");
+            }
+            let mut stats = stats.lock().expect("no thread panics with it");
+            stats.0.add(&case.program);
+            stats.1 += 1;
+            if stats.1 % 10_000 == 0 {
+                println!("{} programs, {} differ", stats.1, wrong.load(Ordering::Relaxed));
+            }
         }
-        if Instant::now() > deadline {
-            break;
-        }
-    }
-    println!("{run} programs, {wrong} differ\n{stats}");
-}
-
-/// The first element that differs, in each output.
-fn show_difference(program: &vyre_foundation::ir::Program, expected: &[Vec<u8>], actual: &[Vec<u8>]) {
-    let parts = program.parts();
-    let bound = vyre_foundation::launch::bound_buffers(parts).into_iter().zip(expected);
-    let outputs = bound.filter(|(id, _)| parts.buffer(*id).is_output());
-    for ((id, expected), actual) in outputs.zip(actual) {
-        let buffer = parts.buffer(id);
-        let size = buffer.ty.bytes();
-        let differs = |(a, b): &(&[u8], &[u8])| a != b;
-        let mut pairs = expected.chunks(size).zip(actual.chunks(size));
-        if let Some(at) = pairs.position(|pair| differs(&pair)) {
-            println!("  @{}[{at}] : {}", buffer.name, buffer.ty);
-        }
-    }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    let (stats, run) = stats.into_inner().expect("no thread panicked");
+    let lost = if backend.device_lost() { "\nthe device is lost" } else { "" };
+    println!("{run} programs, {} differ{lost}\n{stats}", wrong.into_inner());
 }

@@ -1,68 +1,142 @@
-//! Device memory.
+//! Device memory, and the pool that keeps what was freed.
+//!
+//! The driver's own allocations are slow and some wait for the device, so freed memory stays in a pool by size. When the
+//! device has no more, the pool is emptied and the allocation tried once more; then it is an error.
 #![allow(unsafe_code)]
 
-use crate::device::Device;
+use crate::context::Context;
 use cudarc::driver::result;
-use cudarc::driver::sys;
+use cudarc::driver::sys::{self, CUresult};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vyre_driver::BackendError;
 
-/// An allocation of the device's pool.
-pub(crate) struct Memory {
+/// Freed memory, by size.
+pub(crate) struct Pool {
+    context: Arc<Context>,
+    free: Mutex<BTreeMap<usize, Vec<sys::CUdeviceptr>>>,
+}
+
+/// An allocation. Dropping it gives it back to the pool, so nothing on the device may use it then.
+pub(crate) struct Block {
     pub(crate) address: sys::CUdeviceptr,
     pub(crate) byte_len: usize,
-    stream: sys::CUstream,
+    pool: Arc<Pool>,
 }
 
-// SAFETY: an address is a number; who uses it orders the uses through the stream.
-unsafe impl Send for Memory {}
-// SAFETY: as above.
-unsafe impl Sync for Memory {}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: the address came from `malloc_async` on this stream and is freed once. After the device is lost the
-        // call fails, and its memory is gone anyway.
-        let _ = unsafe { result::free_async(self.address, self.stream) };
-    }
+/// Sizes differ by an eighth at most, so that memory of one dispatch fits the next.
+fn size_class(byte_len: usize) -> usize {
+    let step = (byte_len.next_power_of_two() / 16).max(256);
+    byte_len.max(1).next_multiple_of(step)
 }
 
-impl Memory {
-    /// Memory of that many bytes, zero at the start.
-    pub(crate) fn zeroed(device: &Device, byte_len: usize) -> Result<Memory, BackendError> {
-        let memory = Memory::new(device, byte_len)?;
-        // SAFETY: the allocation has that many bytes.
-        unsafe { result::memset_d8_async(memory.address, 0, byte_len, device.stream) }
-            .map_err(|error| device.fault(error, "clearing memory"))?;
-        Ok(memory)
+impl Pool {
+    pub(crate) fn new(context: Arc<Context>) -> Arc<Pool> {
+        Arc::new(Pool { context, free: Mutex::default() })
     }
 
     /// Memory of that many bytes, holding anything.
-    pub(crate) fn new(device: &Device, byte_len: usize) -> Result<Memory, BackendError> {
-        // SAFETY: the stream belongs to the current context. A buffer without bytes still has an address.
-        let address = unsafe { result::malloc_async(device.stream, byte_len.max(16)) };
-        let address = address.map_err(|error| match device.fault(error, "a device buffer") {
+    pub(crate) fn allocate(self: &Arc<Pool>, byte_len: usize) -> Result<Block, BackendError> {
+        let size = size_class(byte_len);
+        let kept = self.lock().get_mut(&size).and_then(Vec::pop);
+        let address = match kept {
+            Some(address) => address,
+            None => self.allocate_new(size, byte_len)?,
+        };
+        Ok(Block { address, byte_len, pool: Arc::clone(self) })
+    }
+
+    fn allocate_new(&self, size: usize, byte_len: usize) -> Result<sys::CUdeviceptr, BackendError> {
+        self.context.enter()?;
+        // SAFETY: a context is current.
+        let ask = || unsafe { result::malloc_sync(size) };
+        let first = ask();
+        let address = match first {
+            Err(error) if error.0 == CUresult::CUDA_ERROR_OUT_OF_MEMORY => {
+                self.trim();
+                ask()
+            }
+            other => other,
+        };
+        address.map_err(|error| match self.context.fault(error, "a device buffer") {
             BackendError::OutOfMemory { what, .. } => {
                 BackendError::OutOfMemory { what, requested_bytes: byte_len as u64 }
             }
             other => other,
-        })?;
-        Ok(Memory { address, byte_len, stream: device.stream })
+        })
     }
 
-    /// Copies bytes to the start of the allocation, or to `offset`; returns when they are read.
-    pub(crate) fn write(&self, device: &Device, offset: usize, bytes: &[u8]) -> Result<(), BackendError> {
-        assert!(offset + bytes.len() <= self.byte_len, "callers check the range");
-        // SAFETY: the range lies inside, and pageable host memory is staged before the call returns.
-        unsafe { result::memcpy_htod_async(self.address + offset as u64, bytes, device.stream) }
-            .map_err(|error| device.fault(error, "an upload"))
+    /// Gives what is kept back to the device.
+    fn trim(&self) {
+        for address in std::mem::take(&mut *self.lock()).into_values().flatten() {
+            // SAFETY: the address came from `malloc_sync`, and nobody has it any more.
+            let _ = unsafe { result::free_sync(address) };
+        }
     }
 
-    /// Copies a range to the host; waits for everything enqueued before.
-    pub(crate) fn read(&self, device: &Device, offset: usize, bytes: &mut [u8]) -> Result<(), BackendError> {
-        assert!(offset + bytes.len() <= self.byte_len, "callers check the range");
-        // SAFETY: the range lies inside, and the stream is waited for before `bytes` is looked at.
-        unsafe { result::memcpy_dtoh_async(bytes, self.address + offset as u64, device.stream) }
-            .and_then(|()| unsafe { result::stream::synchronize(device.stream) })
-            .map_err(|error| device.fault(error, "a readback"))
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, Vec<sys::CUdeviceptr>>> {
+        // Nothing panics while the lock is held half-way through a change.
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        // What is left in the pool goes with its context.
+        let size = size_class(self.byte_len);
+        self.pool.lock().entry(size).or_default().push(self.address);
+    }
+}
+
+/// Host memory that the device can reach.
+pub(crate) struct Pinned {
+    address: *mut u8,
+    byte_len: usize,
+    context: Arc<Context>,
+}
+
+// SAFETY: it is plain memory; who has the `Pinned` decides who uses it.
+unsafe impl Send for Pinned {}
+// SAFETY: as above: shared references give out an address, and no access.
+unsafe impl Sync for Pinned {}
+
+impl Pinned {
+    pub(crate) fn new(context: &Arc<Context>, byte_len: usize) -> Result<Pinned, BackendError> {
+        // SAFETY: a context is current; the memory is mapped into the device's addresses.
+        let address = unsafe { result::malloc_host(byte_len, sys::CU_MEMHOSTALLOC_DEVICEMAP) }
+            .map_err(|error| context.fault(error, "pinned host memory"))?;
+        // SAFETY: the allocation has that many bytes.
+        unsafe { address.cast::<u8>().write_bytes(0, byte_len) };
+        Ok(Pinned { address: address.cast(), byte_len, context: Arc::clone(context) })
+    }
+
+    /// Where a part of it lies.
+    pub(crate) fn at(&self, offset: usize) -> *mut u8 {
+        assert!(offset < self.byte_len, "callers stay inside");
+        // SAFETY: the offset lies inside the allocation.
+        unsafe { self.address.add(offset) }
+    }
+
+    pub(crate) fn byte_len(&self) -> usize {
+        self.byte_len
+    }
+
+    /// Its start, as the device addresses it.
+    pub(crate) fn device_address(&self) -> Result<sys::CUdeviceptr, BackendError> {
+        let mut address = 0;
+        // SAFETY: the memory was allocated as mapped.
+        unsafe { sys::cuMemHostGetDevicePointer_v2(&mut address, self.address.cast(), 0) }
+            .result()
+            .map_err(|error| self.context.fault(error, "pinned host memory"))?;
+        Ok(address)
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        if self.context.can_tidy() {
+            // SAFETY: it was allocated by `malloc_host`, and nothing on the device uses it.
+            let _ = unsafe { result::free_host(self.address.cast()) };
+        }
     }
 }

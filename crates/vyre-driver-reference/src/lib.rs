@@ -3,20 +3,21 @@
 //! The slowest backend and the measure of all others. It offers the whole driver contract, so that everything built
 //! on the contract can be tried on any machine. Name the crate (`use vyre_driver_reference as _;`) to link it.
 //!
-//! `device` holds the backend and its life, `launch` runs programs, `memory` keeps resident buffers, `compile` makes
-//! pipelines.
+//! `queue` is the interpreter as a device that takes work; the driver layer makes the contract of it.
 
-mod backend;
-mod compile;
-mod device;
-mod launch;
-mod memory;
+mod queue;
 
-pub use device::ReferenceBackend;
+pub use queue::Interpreter;
+
+/// The reference interpreter as a backend. Clones are handles to one device.
+pub type ReferenceBackend = vyre_driver::queue::QueueBackend<Interpreter>;
+
+/// The id in the registry.
+const ID: &str = "reference";
 
 vyre_driver::register_backend! {
-    id: device::ID,
+    id: ID,
     precedence: 1,
     description: "the reference interpreter, on one core of this machine",
-    open: device::open,
+    open: || Ok(std::sync::Arc::new(ReferenceBackend::default())),
 }

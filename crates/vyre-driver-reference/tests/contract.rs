@@ -64,7 +64,7 @@ fn code<T: std::fmt::Debug>(result: Result<T, BackendError>) -> ErrorCode {
 
 #[test]
 fn what_is_wrong_is_refused_before_any_launch() {
-    let backend = ReferenceBackend::new();
+    let backend = ReferenceBackend::default();
     let invalid = parse("program @bad workgroup(1, 1, 1) {\n  break\n}\n");
     assert_eq!(code(backend.dispatch(&invalid, &[], &DispatchConfig::default())), ErrorCode::InvalidProgram);
     let huge = DispatchConfig { grid_override: Some([u32::MAX, 2, 1]), ..DispatchConfig::default() };
@@ -77,7 +77,7 @@ fn what_is_wrong_is_refused_before_any_launch() {
 
 #[test]
 fn resident_buffers_keep_what_programs_leave_in_them() {
-    let backend = ReferenceBackend::new();
+    let backend = ReferenceBackend::default();
     let [k, x, y] = [4, 12, 12].map(|bytes| backend.allocate_resident(bytes).unwrap());
     assert_eq!(backend.download_resident(&y).unwrap(), [0; 12], "resident memory starts at zero");
     backend.upload_resident_many(&[(&k, &words(&[2])), (&x, &words(&[1, 2, 3]))]).unwrap();
@@ -118,8 +118,8 @@ fn resident_buffers_keep_what_programs_leave_in_them() {
 
 #[test]
 fn wrong_handles_and_ranges_are_errors() {
-    let backend = ReferenceBackend::new();
-    let other = ReferenceBackend::new();
+    let backend = ReferenceBackend::default();
+    let other = ReferenceBackend::default();
     let y = backend.allocate_resident(8).unwrap();
     let fault = |result: Result<(), BackendError>| match result {
         Err(BackendError::BadHandle { cause, .. }) => cause,
@@ -158,7 +158,7 @@ fn a_trap_fails_the_dispatch_and_invalidates_what_it_could_write() {
           }
         }",
     );
-    let backend = ReferenceBackend::new();
+    let backend = ReferenceBackend::default();
     let x = backend.allocate_resident(4).unwrap();
     let y = backend.allocate_resident(4).unwrap();
     let resources = [x.clone(), y.clone()];
@@ -180,7 +180,7 @@ fn a_trap_fails_the_dispatch_and_invalidates_what_it_could_write() {
 
 #[test]
 fn a_dispatch_that_hangs_ends_at_its_timeout_and_the_next_one_works() {
-    let backend = ReferenceBackend::new();
+    let backend = ReferenceBackend::default();
     let limit = Duration::from_millis(50);
     let config = DispatchConfig { timeout: Some(limit), ..DispatchConfig::default() };
     let start = Instant::now();
@@ -193,7 +193,7 @@ fn a_dispatch_that_hangs_ends_at_its_timeout_and_the_next_one_works() {
 
 #[test]
 fn a_timeout_also_ends_the_wait_for_a_buffer_that_another_dispatch_holds() {
-    let backend = ReferenceBackend::new();
+    let backend = ReferenceBackend::default();
     let (program, y) = (endless(), [backend.allocate_resident(4).unwrap()]);
     let token = CancelToken::new();
     let cancellable = DispatchConfig { cancel: Some(token.clone()), ..DispatchConfig::default() };
@@ -214,7 +214,7 @@ fn a_timeout_also_ends_the_wait_for_a_buffer_that_another_dispatch_holds() {
 
 #[test]
 fn async_dispatches_can_be_awaited_timed_out_and_cancelled() {
-    let backend = ReferenceBackend::new();
+    let backend = ReferenceBackend::default();
     let config = DispatchConfig::default();
     let pending = {
         let inputs = [words(&[2]), words(&[4]), words(&[0])];
@@ -245,7 +245,7 @@ fn async_dispatches_can_be_awaited_timed_out_and_cancelled() {
 
 #[test]
 fn recovery_invalidates_pipelines_and_handles_and_shutdown_ends_dispatch() {
-    let backend = ReferenceBackend::new();
+    let backend = ReferenceBackend::default();
     let program = scale();
     let config = DispatchConfig::default();
     let inputs = [words(&[2]), words(&[4]), words(&[0])];
@@ -273,7 +273,7 @@ fn recovery_invalidates_pipelines_and_handles_and_shutdown_ends_dispatch() {
 
 #[test]
 fn pipelines_count_their_cache() {
-    let backend = ReferenceBackend::new();
+    let backend = ReferenceBackend::default();
     let config = DispatchConfig::default();
     for _ in 0..3 {
         backend.compile_native(&scale(), &config).unwrap();

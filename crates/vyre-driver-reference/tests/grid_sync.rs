@@ -28,7 +28,7 @@ fn check(
     inputs: &[Vec<u8>],
     config: &DispatchConfig,
 ) -> Result<OutputBuffers, BackendError> {
-    let backend = ReferenceBackend::new();
+    let backend = ReferenceBackend::default();
     let borrowed: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
     let native = backend.dispatch_borrowed(program, &borrowed, config);
     let mut host = OutputBuffers::new();
@@ -326,7 +326,7 @@ fn a_part_that_fails_leaves_nothing_written_defined() {
           trap 5
         }",
     );
-    let backend = ReferenceBackend::new();
+    let backend = ReferenceBackend::default();
     let resources = [4, 4].map(|bytes| backend.allocate_resident(bytes).unwrap());
     let run = || {
         dispatch_resident_grid_sync_fixpoint_into(
@@ -372,7 +372,7 @@ fn a_fixpoint_ends_with_the_first_pass_that_changes_nothing() {
           }
         }",
     );
-    let backend = ReferenceBackend::new();
+    let backend = ReferenceBackend::default();
     let x = backend.allocate_resident(16).unwrap();
     let changed = backend.allocate_resident(4).unwrap();
     backend.upload_resident(&x, &words(&[1, 2, 3, 9])).unwrap();
@@ -445,9 +445,9 @@ fn without_native_resident_or_split_a_grid_barrier_is_refused() {
     );
     let y = words(&[0; 3]);
     let config = DispatchConfig::default();
-    let splits = Limited { inner: ReferenceBackend::new(), resident: false, split: true };
+    let splits = Limited { inner: ReferenceBackend::default(), resident: false, split: true };
     assert_eq!(dispatch(&splits, &program, &[&y], &config).unwrap().outputs, [words(&[7; 3])]);
-    let refuses = Limited { inner: ReferenceBackend::new(), resident: false, split: false };
+    let refuses = Limited { inner: ReferenceBackend::default(), resident: false, split: false };
     let error = dispatch(&refuses, &program, &[&y], &config).unwrap_err();
     assert_eq!(error.code(), ErrorCode::UnsupportedFeature, "{error}");
 }

@@ -54,7 +54,7 @@ fn a_dispatch_shows_its_stretches_in_order() {
       store.u32 @y[%i], %v
     }";
     let program = text::parse(source).unwrap_or_else(|findings| panic!("{findings:?}")).program;
-    let backend = ReferenceBackend::new();
+    let backend = ReferenceBackend::default();
     let config = DispatchConfig { output_sizes: vec![4], ..DispatchConfig::default() };
     let dispatch = || {
         assert_eq!(backend.dispatch_borrowed(&program, &[&[1, 2, 3, 4]], &config).unwrap(), [[1, 2, 3, 4]]);

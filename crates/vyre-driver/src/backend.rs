@@ -29,7 +29,7 @@ pub mod private {
 }
 
 #[cfg(not(feature = "external-backend"))]
-mod private {
+pub(crate) mod private {
     pub trait Sealed {}
 }
 

@@ -118,6 +118,16 @@ pub(crate) fn sequence_read_ranges_timed_into<B: VyreBackend + ?Sized>(
     read_ranges: &[ResidentReadRange<'_>],
     outputs: &mut [&mut Vec<u8>],
 ) -> Result<ResidentSequenceTiming, BackendError> {
+    steps_read_ranges_timed_into(backend, steps.iter(), read_ranges, outputs)
+}
+
+/// Runs steps one after the other, then reads ranges.
+pub(crate) fn steps_read_ranges_timed_into<'a, B: VyreBackend + ?Sized>(
+    backend: &B,
+    steps: impl Iterator<Item = &'a ResidentDispatchStep<'a>>,
+    read_ranges: &[ResidentReadRange<'_>],
+    outputs: &mut [&mut Vec<u8>],
+) -> Result<ResidentSequenceTiming, BackendError> {
     check_range_count(read_ranges.len(), outputs.len())?;
     let start = Instant::now();
     let mut sums = StepSums::default();

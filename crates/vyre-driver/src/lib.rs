@@ -10,6 +10,7 @@ pub mod grid_sync;
 pub mod observability;
 pub mod pipeline;
 mod profile;
+pub mod queue;
 pub mod registry;
 pub mod resident;
 pub mod routing;

@@ -3,12 +3,13 @@
 //! [`soften`] rewrites a program so that it computes on integers alone: floats become their bits, and float ops become
 //! calls of functions that are themselves programs. What comes out is an ordinary valid program that gives the same
 //! bytes, so the reference interpreter can check it, and every emitter can use it.
-//! [`ptx`] writes NVIDIA's assembly, [`wgsl`]
-//! writes WebGPU's shading language, for the calling convention that [`convention`] defines.
+//! [`ptx`] writes NVIDIA's assembly, [`wgsl`] writes WebGPU's shading language, for the calling convention that
+//! [`convention`] defines. [`traps`] gives traps the numbers that devices record.
 //!
 //! Not here: devices. A driver compiles and runs what these modules write.
 
 pub mod convention;
 pub mod ptx;
 pub mod soften;
+pub mod traps;
 pub mod wgsl;

@@ -28,6 +28,7 @@ pub use vyre_lower as lower;
 pub use vyre_reference as reference;
 
 // Linking a driver registers its backend.
+use vyre_driver_cuda as _;
 use vyre_driver_reference as _;
 use vyre_foundation::diagnostic::Rule;
 

@@ -37,7 +37,10 @@ impl Device for CpuBackend {
 
 fn backends() -> [Box<dyn Device>; 2] {
     let config = CpuConfig { threads: 3, ..CpuConfig::default() };
-    [Box::new(ReferenceBackend::new()), Box::new(CpuBackend::new(config).expect("this host has an emitter"))]
+    [
+        Box::new(ReferenceBackend::default()),
+        Box::new(CpuBackend::new(config).expect("this host has an emitter")),
+    ]
 }
 
 fn stress_time() -> Duration {

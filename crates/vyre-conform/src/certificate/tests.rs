@@ -162,7 +162,7 @@ fn consistent_lies_differ_from_the_suite_or_the_reference() {
 
 #[test]
 fn the_root_of_a_procedure_is_no_free_choice() {
-    let mut report = suite().run_driver(&vyre_driver_reference::ReferenceBackend::new());
+    let mut report = suite().run_driver(&vyre_driver_reference::ReferenceBackend::default());
     let checked = |report: &crate::Report| {
         let certificate = report.certificate().expect("the reference conforms");
         certificate.verify_with(groups, &[], Sample::Random(0)).map(|verified| verified.procedures)

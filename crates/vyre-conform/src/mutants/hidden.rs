@@ -43,7 +43,14 @@ fn hidden(mutation: Mutation) -> ParityFailure {
                 seeded: true,
                 work,
             };
-            return diagnose::explain(&mutant, &group, &prepared, miss, Effort::Reduce, String::new());
+            return diagnose::explain(
+                &mutant,
+                (group.level, group.track),
+                &prepared,
+                miss,
+                Effort::Reduce,
+                String::new(),
+            );
         }
     }
     unreachable!("some seed has it")

@@ -149,6 +149,9 @@ impl<'a> Emit<'a> {
             params.push(format!("  .param .u64 b{at}, .param .u64 n{at}"));
         }
         params.push("  .param .u64 trap, .param .u64 cancel, .param .u64 sync".into());
+        params.push(
+            "  .param .u32 first_y, .param .u32 first_z, .param .u32 count_y, .param .u32 count_z".into(),
+        );
         let [x, y, z] = self.parts.workgroup;
         let _ = write!(
             source,
@@ -314,7 +317,7 @@ impl<'a> Emit<'a> {
             | Node::AllGather { dst, src, .. }
             | Node::ReduceScatter { dst, src, .. }
             | Node::Broadcast { dst, src, .. } => self.collective(*dst, *src),
-            Node::Trap { .. } => self.trap(),
+            Node::Trap { code } => self.trap(*code),
         }
     }
 
@@ -364,11 +367,10 @@ impl<'a> Emit<'a> {
         self.line(&format!("@{cancelled} bra $exit;"));
     }
 
-    /// Records the least site that traps; the lane goes on.
-    fn trap(&mut self) {
+    /// Records the least trap's number; the lane goes on.
+    fn trap(&mut self, number: u32) {
         let address = self.assign(Width::B64, "ld.param.u64 {}, [trap]");
-        let site = self.site;
-        self.line(&format!("red.global.min.u32 [{address}], {site};"));
+        self.line(&format!("red.global.min.u32 [{address}], {number};"));
     }
 
     pub(super) fn builtin(&mut self, op: BuiltinOp, axis: Option<Axis>) -> Reg {
@@ -378,24 +380,21 @@ impl<'a> Emit<'a> {
         match op {
             BuiltinOp::GlobalId => self.global_id(axis),
             BuiltinOp::LocalId => self.assign(Width::B32, &format!("mov.u32 {{}}, %tid.{letter}")),
-            BuiltinOp::WorkgroupId => self.assign(Width::B32, &format!("mov.u32 {{}}, %ctaid.{letter}")),
-            BuiltinOp::NumWorkgroups => self.assign(Width::B32, &format!("mov.u32 {{}}, %nctaid.{letter}")),
+            BuiltinOp::WorkgroupId => self.workgroup_id(axis),
+            BuiltinOp::NumWorkgroups => self.num_workgroups(axis),
             BuiltinOp::WorkgroupSize => self.constant(Literal::u32(workgroup[axis])),
             BuiltinOp::GlobalIndex => {
                 let ids = [0, 1, 2].map(|axis| self.global_id(axis));
                 let counts = [0, 1].map(|axis| {
-                    let letter = ["x", "y"][axis];
-                    let count = self.assign(Width::B32, &format!("mov.u32 {{}}, %nctaid.{letter}"));
+                    let count = self.num_workgroups(axis);
                     self.op(Width::B32, "mul.lo.u32", &[&count, &workgroup[axis].to_string()])
                 });
                 self.linear(&ids, [&counts[0], &counts[1]])
             }
             BuiltinOp::LocalIndex => self.local_index(),
             BuiltinOp::WorkgroupIndex => {
-                let ids =
-                    ["x", "y", "z"].map(|l| self.assign(Width::B32, &format!("mov.u32 {{}}, %ctaid.{l}")));
-                let counts =
-                    ["x", "y"].map(|l| self.assign(Width::B32, &format!("mov.u32 {{}}, %nctaid.{l}")));
+                let ids = [0, 1, 2].map(|axis| self.workgroup_id(axis));
+                let counts = [0, 1].map(|axis| self.num_workgroups(axis));
                 self.linear(&ids, [&counts[0], &counts[1]])
             }
             BuiltinOp::SubgroupLane => {
@@ -411,9 +410,28 @@ impl<'a> Emit<'a> {
         }
     }
 
+    /// Devices take few workgroups along y and z, so a launch may be one of several that make up the grid.
+    fn workgroup_id(&mut self, axis: usize) -> Reg {
+        let letter = ["x", "y", "z"][axis];
+        let id = self.assign(Width::B32, &format!("mov.u32 {{}}, %ctaid.{letter}"));
+        if axis == 0 {
+            return id;
+        }
+        let first = self.assign(Width::B32, &format!("ld.param.u32 {{}}, [first_{letter}]"));
+        self.op(Width::B32, "add.u32", &[&id, &first])
+    }
+
+    fn num_workgroups(&mut self, axis: usize) -> Reg {
+        match axis {
+            0 => self.assign(Width::B32, "mov.u32 {}, %nctaid.x"),
+            1 => self.assign(Width::B32, "ld.param.u32 {}, [count_y]"),
+            _ => self.assign(Width::B32, "ld.param.u32 {}, [count_z]"),
+        }
+    }
+
     fn global_id(&mut self, axis: usize) -> Reg {
         let letter = ["x", "y", "z"][axis];
-        let group = self.assign(Width::B32, &format!("mov.u32 {{}}, %ctaid.{letter}"));
+        let group = self.workgroup_id(axis);
         let local = self.assign(Width::B32, &format!("mov.u32 {{}}, %tid.{letter}"));
         let size = self.parts.workgroup[axis].to_string();
         self.op(Width::B32, "mad.lo.u32", &[&group, &size, &local])

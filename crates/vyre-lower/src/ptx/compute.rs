@@ -148,40 +148,36 @@ impl Emit<'_> {
 
     fn add_sat(&mut self, ty: DataType, a: &str, b: &str) -> Reg {
         let width = Width::of(ty);
-        match ty {
-            DataType::I32 => self.op(width, "add.sat.s32", &[a, b]),
-            DataType::I64 => self.saturate_signed(a, b, true),
-            _ => {
-                let sum = self.op(width, &typed("add", ty), &[a, b]);
-                let over = self.op(Width::Pred, &typed("setp.lt", ty), &[&sum, a]);
-                let max = self.constant(Literal::from_bits(ty, u64::MAX));
-                self.select(width, &over, &max, &sum)
-            }
+        if ty.is_signed() {
+            return self.saturate_signed(ty, a, b, true);
         }
+        let sum = self.op(width, &typed("add", ty), &[a, b]);
+        let over = self.op(Width::Pred, &typed("setp.lt", ty), &[&sum, a]);
+        let max = self.constant(Literal::from_bits(ty, u64::MAX));
+        self.select(width, &over, &max, &sum)
     }
 
     fn sub_sat(&mut self, ty: DataType, a: &str, b: &str) -> Reg {
         let width = Width::of(ty);
-        match ty {
-            DataType::I32 => self.op(width, "sub.sat.s32", &[a, b]),
-            DataType::I64 => self.saturate_signed(a, b, false),
-            _ => {
-                let least = self.op(width, &typed("min", ty), &[a, b]);
-                self.op(width, &typed("sub", ty), &[a, &least])
-            }
+        if ty.is_signed() {
+            return self.saturate_signed(ty, a, b, false);
         }
+        let least = self.op(width, &typed("min", ty), &[a, b]);
+        self.op(width, &typed("sub", ty), &[a, &least])
     }
 
-    /// 64-bit sums and differences overflow where the result's sign is not what the operands' signs allow.
-    fn saturate_signed(&mut self, a: &str, b: &str, add: bool) -> Reg {
-        let result = self.op(Width::B64, if add { "add.s64" } else { "sub.s64" }, &[a, b]);
-        let by_a = self.op(Width::B64, "xor.b64", &[a, &result]);
-        let by_b = self.op(Width::B64, "xor.b64", &[if add { &result } else { a }, b]);
-        let over = self.op(Width::B64, "and.b64", &[&by_a, &by_b]);
-        let over = self.op(Width::Pred, "setp.lt.s64", &[&over, "0"]);
-        let sign = self.op(Width::B64, "shr.s64", &[a, "63"]);
-        let limit = self.op(Width::B64, "xor.b64", &[&sign, "0x7fffffffffffffff"]);
-        self.select(Width::B64, &over, &limit, &result)
+    /// Signed sums and differences overflow where the result's sign is not what the operands' signs allow. PTX has
+    /// `add.sat.s32`, but its compiler folds a wrapping sum before it into it, and then that one saturates as well.
+    fn saturate_signed(&mut self, ty: DataType, a: &str, b: &str, add: bool) -> Reg {
+        let (width, bits) = (Width::of(ty), Width::of(ty).bits());
+        let result = self.op(width, &typed(if add { "add" } else { "sub" }, ty), &[a, b]);
+        let by_a = self.op(width, &format!("xor.{bits}"), &[a, &result]);
+        let by_b = self.op(width, &format!("xor.{bits}"), &[if add { &result } else { a }, b]);
+        let over = self.op(width, &format!("and.{bits}"), &[&by_a, &by_b]);
+        let over = self.op(Width::Pred, &typed("setp.lt", ty), &[&over, "0"]);
+        let sign = self.op(width, &typed("shr", ty), &[a, &(ty.bits() - 1).to_string()]);
+        let limit = self.op(width, &format!("xor.{bits}"), &[&sign, &format!("{:#x}", ty.mask() >> 1)]);
+        self.select(width, &over, &limit, &result)
     }
 
     fn rotate(&mut self, width: Width, x: &str, n: &str, left: bool) -> Reg {

@@ -17,9 +17,11 @@ mod memory;
 mod sync;
 
 use crate::soften::{SoftenError, soften_only};
+use crate::traps::{self, Numbered};
 use body::Emit;
 use std::fmt::Write;
-use vyre_foundation::ir::{BufferId, BufferKind, ComputeOp, DataType, Node, ProgramParts, walk};
+use vyre_foundation::diagnostic::Place;
+use vyre_foundation::ir::{BufferId, BufferKind, ComputeOp, DataType, ProgramParts, walk};
 use vyre_foundation::launch::bound_buffers;
 use vyre_foundation::opt;
 use vyre_foundation::validate::ValidProgram;
@@ -42,8 +44,9 @@ impl Default for Options {
 /// A module with one kernel.
 ///
 /// The kernel's parameters are, each a `u64`: for every bound buffer by ascending binding its address and its number of
-/// elements; then the address of the trap word (a u32, all ones before the launch; the least site that trapped after it),
-/// of the cancel word (a u32, nonzero to cancel) and of the grid barrier's counter (a u64, zero before the launch).
+/// elements; then the address of the trap word (a u32, all ones before the launch; the least trap's number after it),
+/// of the cancel word (a u32, nonzero to cancel) and of the grid barrier's counter (a u64, zero before the launch). Four
+/// `u32` follow: the workgroup that the launch begins with along y and z, and how many the whole grid has there.
 #[derive(Clone, Debug)]
 pub struct Module {
     /// The text.
@@ -54,27 +57,24 @@ pub struct Module {
     pub shared_bytes: u32,
     /// Whether the launch must be cooperative, because the program has grid barriers.
     pub cooperative: bool,
-    /// The codes of the traps, by site.
-    pub traps: Vec<(u32, u32)>,
+    /// The code and place of each trap, by the number that the trap word tells.
+    pub traps: Vec<(u32, Place)>,
 }
 
 /// The kernel's name in every module.
 const ENTRY: &str = "vyre_kernel";
 
-/// Lowers a program. It fails only for programs close to the limits of the language.
+/// Lowers a program. It fails only for programs close to the limits of the language, and says why.
 pub fn lower(program: &ValidProgram, options: &Options) -> Result<Module, SoftenError> {
+    let Numbered { program, traps } = traps::number(program)?;
     // There is no instruction for the exact remainder.
-    let program = soften_only(program, &|op, _| op == ComputeOp::Rem)?;
+    let program = soften_only(&program, &|op, _| op == ComputeOp::Rem)?;
     let program = opt::optimise(&program);
     let parts = program.parts();
     let facts = opt::range::analyse(&program);
     let shared = shared_offsets(parts);
-    let mut traps = Vec::new();
     let mut cooperative = false;
-    walk(&parts.body.block, |site, _, node| match node {
-        Node::Trap { code } => traps.push((site, *code)),
-        other => cooperative |= sync::is_grid_step(other),
-    });
+    walk(&parts.body.block, |_, _, node| cooperative |= sync::is_grid_step(node));
     let mut emit = Emit::new(parts, &facts, options, &shared.0);
     emit.has_traps = !traps.is_empty();
     emit.kernel();

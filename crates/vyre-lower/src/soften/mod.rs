@@ -35,7 +35,7 @@ use vyre_foundation::validate::{ValidProgram, validate};
 /// A program has no form without floats within the limits of the language.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error(
-    "without floats the program passes a limit: {message}\n  Fix: split it into several dispatches, or let it have fewer functions, float lines or nested blocks"
+    "lowered, the program passes a limit: {message}\n  Fix: split it into several dispatches, or let it have fewer functions, float lines or nested blocks"
 )]
 pub struct SoftenError {
     /// The limit.

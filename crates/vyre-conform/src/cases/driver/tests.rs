@@ -450,7 +450,7 @@ impl CompiledPipeline for WrongPipeline {
 /// The procedures that find something wrong with a driver.
 fn found(fault: &'static str) -> Vec<String> {
     let driver =
-        Wrong { inner: ReferenceBackend::new(), fault, calls: AtomicU32::new(0), last: Mutex::default() };
+        Wrong { inner: ReferenceBackend::default(), fault, calls: AtomicU32::new(0), last: Mutex::default() };
     let profile = Profile::floor();
     let plan = Plan { size: Size::Quick, profile: &profile, driver: true, seed: [1; 32] };
     let mut found = Vec::new();
@@ -511,6 +511,6 @@ impl VyreBackend for Least {
 #[test]
 fn a_driver_may_lack_what_the_contract_lets_it_lack() {
     let report =
-        crate::ConformanceSuite::quick().matching("driver/").run_driver(&Least(ReferenceBackend::new()));
+        crate::ConformanceSuite::quick().matching("driver/").run_driver(&Least(ReferenceBackend::default()));
     assert!(report.failures.is_empty(), "{}", report.failures[0]);
 }

@@ -1,0 +1,193 @@
+//! A device's context: opening it, what it can do, and how it is lost.
+#![allow(unsafe_code)]
+
+use crate::ID;
+use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
+use std::sync::atomic::{AtomicBool, Ordering};
+use vyre_driver::BackendError;
+
+/// A context of our own: losing and reopening it leaves other users of CUDA in the process alone.
+pub(crate) struct Context {
+    raw: sys::CUcontext,
+    pub(crate) facts: Facts,
+    lost: AtomicBool,
+    /// Set where a kernel would not end: destroying the context would wait for it.
+    abandoned: AtomicBool,
+    process: u32,
+}
+
+// SAFETY: a context is a handle that any thread may make current; the driver's own functions are thread-safe.
+unsafe impl Send for Context {}
+// SAFETY: as above.
+unsafe impl Sync for Context {}
+
+/// What the device says of itself.
+#[derive(Clone, Debug)]
+pub(crate) struct Facts {
+    pub(crate) name: String,
+    pub(crate) driver: String,
+    /// The compute capability times ten.
+    pub(crate) sm: u32,
+    pub(crate) lanes_max: u32,
+    pub(crate) axes_max: [u32; 3],
+    pub(crate) shared_bytes_max: u32,
+    pub(crate) registers_max: u32,
+    pub(crate) compute_units: u32,
+    pub(crate) memory_bytes: u64,
+    pub(crate) l2_bytes: u32,
+    pub(crate) cooperative: bool,
+}
+
+fn unavailable(reason: impl Into<String>, fix: &str) -> BackendError {
+    BackendError::Unavailable { backend: ID.into(), reason: reason.into(), fix: fix.into() }
+}
+
+impl Context {
+    pub(crate) fn open(ordinal: u32) -> Result<Context, BackendError> {
+        // SAFETY: it only looks for the library.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(unavailable(
+                "the CUDA driver (libcuda) is not installed",
+                "install NVIDIA's driver, or choose another backend",
+            ));
+        }
+        let failed =
+            |error: DriverError| unavailable(describe(error), "check that `nvidia-smi` sees the device");
+        result::init().map_err(failed)?;
+        let count = result::device::get_count().map_err(failed)?;
+        if i64::from(ordinal) >= i64::from(count) {
+            return Err(unavailable(
+                format!("there are {count} devices, and number {ordinal} was asked for"),
+                "choose a lower number in VYRE_CUDA_DEVICE",
+            ));
+        }
+        let device = result::device::get(ordinal as i32).map_err(failed)?;
+        let facts = Facts::read(device).map_err(failed)?;
+        if facts.sm < 70 {
+            return Err(unavailable(
+                format!("{} has compute capability {}.{}", facts.name, facts.sm / 10, facts.sm % 10),
+                "use a device of compute capability 7.0 or above",
+            ));
+        }
+        let mut raw = std::ptr::null_mut();
+        let flags = sys::CUctx_flags::CU_CTX_MAP_HOST as u32;
+        // SAFETY: `device` was given by the driver, and `raw` takes the context.
+        unsafe { sys::cuCtxCreate_v2(&mut raw, flags, device) }.result().map_err(failed)?;
+        let process = std::process::id();
+        let (lost, abandoned) = (AtomicBool::new(false), AtomicBool::new(false));
+        Ok(Context { raw, facts, lost, abandoned, process })
+    }
+
+    /// Makes the context current on this thread, if the device can be used.
+    pub(crate) fn enter(&self) -> Result<(), BackendError> {
+        if self.is_lost() {
+            let cause = "an earlier launch failed".into();
+            return Err(BackendError::DeviceLost { backend: ID.into(), cause });
+        }
+        // SAFETY: the context lives as long as `self`.
+        unsafe { result::ctx::set_current(self.raw) }.map_err(|error| self.fault(error, "the context"))
+    }
+
+    /// Whether calls that only tidy up make sense: not in a forked child, and not on a device that is gone.
+    pub(crate) fn can_tidy(&self) -> bool {
+        !self.is_lost() && std::process::id() == self.process && self.enter().is_ok()
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn lose(&self) {
+        self.lost.store(true, Ordering::Release);
+    }
+
+    /// Gives up on a kernel that does not end.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Release);
+        self.lose();
+    }
+
+    /// What a failed call means. Errors that poison the context lose the device.
+    pub(crate) fn fault(&self, error: DriverError, what: &str) -> BackendError {
+        use sys::CUresult as Code;
+        match error.0 {
+            Code::CUDA_ERROR_OUT_OF_MEMORY => {
+                BackendError::OutOfMemory { what: what.into(), requested_bytes: 0 }
+            }
+            Code::CUDA_ERROR_INVALID_PTX
+            | Code::CUDA_ERROR_NO_BINARY_FOR_GPU
+            | Code::CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+            | Code::CUDA_ERROR_INVALID_IMAGE => {
+                BackendError::CompileFailed { backend: ID.into(), message: describe(error) }
+            }
+            Code::CUDA_ERROR_ILLEGAL_ADDRESS
+            | Code::CUDA_ERROR_LAUNCH_FAILED
+            | Code::CUDA_ERROR_LAUNCH_TIMEOUT
+            | Code::CUDA_ERROR_MISALIGNED_ADDRESS
+            | Code::CUDA_ERROR_ILLEGAL_INSTRUCTION
+            | Code::CUDA_ERROR_INVALID_PC
+            | Code::CUDA_ERROR_ASSERT
+            | Code::CUDA_ERROR_ECC_UNCORRECTABLE
+            | Code::CUDA_ERROR_HARDWARE_STACK_ERROR
+            | Code::CUDA_ERROR_CONTEXT_IS_DESTROYED
+            | Code::CUDA_ERROR_UNKNOWN => {
+                self.lose();
+                BackendError::DeviceLost { backend: ID.into(), cause: format!("{what}: {}", describe(error)) }
+            }
+            _ => BackendError::new(format!(
+                "CUDA failed at {what}: {}. Fix: look the code up in CUDA's documentation, and report it with the program",
+                describe(error)
+            )),
+        }
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        if !self.abandoned.load(Ordering::Acquire) && std::process::id() == self.process {
+            // SAFETY: whatever was made in the context holds a reference to `self`, so nothing is left of it. After an
+            // error that poisoned it the call fails, and there is nothing more to do.
+            let _ = unsafe { sys::cuCtxDestroy_v2(self.raw) };
+        }
+    }
+}
+
+impl Facts {
+    fn read(device: sys::CUdevice) -> Result<Facts, DriverError> {
+        // SAFETY: `device` was given by the driver.
+        let get = |attribute| unsafe { result::device::get_attribute(device, attribute) };
+        let number = |attribute| get(attribute).map(|value| value.max(0) as u32);
+        let mut version = 0;
+        // SAFETY: it writes one integer.
+        unsafe { sys::cuDriverGetVersion(&mut version) }.result()?;
+        Ok(Facts {
+            name: result::device::get_name(device)?,
+            driver: format!("CUDA {}.{}", version / 1000, version % 1000 / 10),
+            sm: number(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)? * 10
+                + number(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+            lanes_max: number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+            axes_max: [
+                number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X)?,
+                number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y)?,
+                number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)?,
+            ],
+            shared_bytes_max: number(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+            registers_max: 255,
+            compute_units: number(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+            // SAFETY: as above.
+            memory_bytes: unsafe { result::device::total_mem(device)? } as u64,
+            l2_bytes: number(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?,
+            cooperative: number(Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH)? > 0,
+        })
+    }
+}
+
+fn describe(error: DriverError) -> String {
+    let name = error.error_name().map(|name| name.to_string_lossy().into_owned());
+    let text = error.error_string().map(|text| text.to_string_lossy().into_owned());
+    match (name, text) {
+        (Ok(name), Ok(text)) => format!("{name} ({text})"),
+        _ => format!("{:?}", error.0),
+    }
+}

@@ -1,0 +1,199 @@
+//! A stream, with what a submission needs beside it. Each submission has a lane to itself, so those of several threads
+//! overlap.
+#![allow(unsafe_code)]
+
+use crate::context::Context;
+use crate::memory::{Block, Pinned, Pool};
+use crate::transfer::Staging;
+use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::sys;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use vyre_driver::BackendError;
+
+pub(crate) struct Lane {
+    pub(crate) context: Arc<Context>,
+    pub(crate) stream: sys::CUstream,
+    pub(crate) begin: Event,
+    pub(crate) end: Event,
+    /// The trap word and the grid barrier's counter.
+    state: Block,
+    /// The cancel word, a copy of the trap word, and small readbacks.
+    host: Pinned,
+    pub(crate) cancel_address: sys::CUdeviceptr,
+    pub(crate) staging: Staging,
+}
+
+// SAFETY: streams and events are handles that any thread may use while their context is current.
+unsafe impl Send for Lane {}
+
+const SYNC_AT: u64 = 8;
+const TRAP_AT: usize = 64;
+const READS_AT: usize = 128;
+const HOST_BYTES: usize = 64 << 10;
+/// What the trap word holds while nothing trapped.
+const NO_TRAP: u32 = u32::MAX;
+
+impl Lane {
+    pub(crate) fn new(context: &Arc<Context>, pool: &Arc<Pool>) -> Result<Lane, BackendError> {
+        let fault = |error| context.fault(error, "a stream");
+        let host = Pinned::new(context, HOST_BYTES)?;
+        let lane = Lane {
+            cancel_address: host.device_address()?,
+            begin: Event::new(context)?,
+            end: Event::new(context)?,
+            state: pool.allocate(16)?,
+            staging: Staging::default(),
+            stream: result::stream::create(result::stream::StreamKind::NonBlocking).map_err(fault)?,
+            host,
+            context: Arc::clone(context),
+        };
+        lane.reset()?;
+        Ok(lane)
+    }
+
+    /// Clears what traps and cancelled launches leave behind.
+    pub(crate) fn reset(&self) -> Result<(), BackendError> {
+        self.cancel_word().store(0, Ordering::Release);
+        // SAFETY: the state has 16 bytes.
+        unsafe { result::memset_d8_async(self.state.address, 0xff, 4, self.stream) }
+            .map_err(|error| self.fault(error, "the trap word"))
+    }
+
+    pub(crate) fn fault(&self, error: DriverError, what: &str) -> BackendError {
+        self.context.fault(error, what)
+    }
+
+    fn cancel_word(&self) -> &AtomicU32 {
+        // SAFETY: the word lies in memory of this lane, aligned; the device only reads it.
+        unsafe { AtomicU32::from_ptr(self.host.at(0).cast()) }
+    }
+
+    /// Tells the kernel under way to end.
+    pub(crate) fn cancel(&self) {
+        self.cancel_word().store(1, Ordering::Release);
+    }
+
+    /// The addresses of the trap word and of the grid barrier's counter.
+    pub(crate) fn state(&self) -> [sys::CUdeviceptr; 2] {
+        [self.state.address, self.state.address + SYNC_AT]
+    }
+
+    /// Sets the grid barrier's counter to zero.
+    pub(crate) fn reset_barrier(&self) -> Result<(), BackendError> {
+        // SAFETY: the counter's 8 bytes lie in the state.
+        unsafe { result::memset_d8_async(self.state.address + SYNC_AT, 0, 8, self.stream) }
+            .map_err(|error| self.fault(error, "the grid barrier"))
+    }
+
+    /// Has the trap word copied to the host.
+    pub(crate) fn fetch_trap(&self) -> Result<(), BackendError> {
+        self.fetch(self.state.address, TRAP_AT, 4)
+    }
+
+    /// The trap that was recorded, once the copy has arrived.
+    pub(crate) fn trap(&self) -> Option<u32> {
+        // SAFETY: the word lies in memory of this lane, aligned, and the device has written it.
+        let word = unsafe { self.host.at(TRAP_AT).cast::<u32>().read_volatile() };
+        (word != NO_TRAP).then_some(word)
+    }
+
+    /// How many bytes of small readbacks the lane has room for.
+    pub(crate) const READS_BYTES: usize = HOST_BYTES - READS_AT;
+
+    /// Has bytes copied to the lane's room for readbacks.
+    pub(crate) fn fetch_read(
+        &self,
+        from: sys::CUdeviceptr,
+        at: usize,
+        byte_len: usize,
+    ) -> Result<(), BackendError> {
+        self.fetch(from, READS_AT + at, byte_len)
+    }
+
+    fn fetch(&self, from: sys::CUdeviceptr, at: usize, byte_len: usize) -> Result<(), BackendError> {
+        assert!(at + byte_len <= self.host.byte_len(), "callers stay inside");
+        // SAFETY: both ranges lie inside their allocations, and nobody looks at the host's before the stream is waited for.
+        unsafe { sys::cuMemcpyDtoHAsync_v2(self.host.at(at).cast(), from, byte_len, self.stream) }
+            .result()
+            .map_err(|error| self.fault(error, "a readback"))
+    }
+
+    /// What arrived there.
+    pub(crate) fn take_read(&self, at: usize, out: &mut [u8]) {
+        assert!(READS_AT + at + out.len() <= self.host.byte_len(), "callers stay inside");
+        // SAFETY: the range lies inside, the device has written it, and `out` is other memory.
+        unsafe { std::ptr::copy_nonoverlapping(self.host.at(READS_AT + at), out.as_mut_ptr(), out.len()) };
+    }
+
+    /// Waits for everything on the stream.
+    pub(crate) fn wait(&self) -> Result<(), BackendError> {
+        // SAFETY: the stream is alive.
+        unsafe { result::stream::synchronize(self.stream) }.map_err(|error| self.fault(error, "a kernel"))
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        if self.context.can_tidy() {
+            // SAFETY: the stream is destroyed once; work on it has ended, or its context is lost.
+            let _ = unsafe { result::stream::destroy(self.stream) };
+        }
+    }
+}
+
+pub(crate) struct Event {
+    raw: sys::CUevent,
+    context: Arc<Context>,
+}
+
+// SAFETY: as for lanes.
+unsafe impl Send for Event {}
+// SAFETY: as for lanes; the driver's functions on events are thread-safe.
+unsafe impl Sync for Event {}
+
+impl Event {
+    pub(crate) fn new(context: &Arc<Context>) -> Result<Event, BackendError> {
+        let raw = result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT)
+            .map_err(|error| context.fault(error, "an event"))?;
+        Ok(Event { raw, context: Arc::clone(context) })
+    }
+
+    pub(crate) fn record(&self, stream: sys::CUstream) -> Result<(), BackendError> {
+        // SAFETY: the event and the stream are alive and of the same context.
+        unsafe { result::event::record(self.raw, stream) }
+            .map_err(|error| self.context.fault(error, "an event"))
+    }
+
+    /// Whether it has happened.
+    pub(crate) fn happened(&self) -> Result<bool, BackendError> {
+        // SAFETY: the event is alive.
+        match unsafe { result::event::query(self.raw) } {
+            Ok(()) => Ok(true),
+            Err(error) if error.0 == sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+            Err(error) => Err(self.context.fault(error, "a kernel")),
+        }
+    }
+
+    pub(crate) fn wait(&self) -> Result<(), BackendError> {
+        // SAFETY: the event is alive.
+        unsafe { result::event::synchronize(self.raw) }
+            .map_err(|error| self.context.fault(error, "a transfer"))
+    }
+
+    /// The time from `self` to `end`, both of which have happened.
+    pub(crate) fn nanoseconds_to(&self, end: &Event) -> Option<u64> {
+        // SAFETY: both events are alive.
+        let milliseconds = unsafe { result::event::elapsed(self.raw, end.raw) }.ok()?;
+        Some((f64::from(milliseconds) * 1e6) as u64)
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        if self.context.can_tidy() {
+            // SAFETY: the event is destroyed once.
+            let _ = unsafe { result::event::destroy(self.raw) };
+        }
+    }
+}

@@ -1,0 +1,577 @@
+//! The driver contract over a queue.
+
+use super::run::{self, Locks};
+use super::{About, Queue, Stop, Work, in_background};
+use crate::admission::{CheckedProgram, admit, check};
+use crate::backend::{VyreBackend, private::Sealed};
+use crate::config::DispatchConfig;
+use crate::error::BackendError;
+use crate::pipeline::{PipelineCache, PipelineCacheSnapshot, PipelineKey};
+use crate::profile::DeviceProfile;
+use crate::resident::ResidentTable;
+use crate::types::{
+    CompiledPipeline, DeviceBuffer, OutputBuffers, PendingDispatch, ResidentDispatchStep, ResidentReadRange,
+    ResidentSequenceTiming, Resource, TimedDispatchResult,
+};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use vyre_foundation::ir::Program;
+
+/// A device as a backend. Clones are handles to one device.
+pub struct QueueBackend<Q: Queue> {
+    shared: Arc<Shared<Q>>,
+}
+
+impl<Q: Queue + Default> Default for QueueBackend<Q> {
+    fn default() -> Self {
+        QueueBackend::new(Q::default())
+    }
+}
+
+impl<Q: Queue> Clone for QueueBackend<Q> {
+    fn clone(&self) -> Self {
+        QueueBackend { shared: Arc::clone(&self.shared) }
+    }
+}
+
+struct Shared<Q: Queue> {
+    about: About,
+    /// The device, until it is shut down.
+    queue: RwLock<Option<Arc<Q>>>,
+    resident: ResidentTable<Resident<Q>>,
+    kernels: PipelineCache<Q::Kernel>,
+    /// Which life of the device this is.
+    generation: AtomicU64,
+    /// Who opened it: devices do not survive a fork.
+    process: u32,
+    dispatches: AtomicU64,
+}
+
+/// Resident memory, and who uses it.
+pub(super) struct Resident<Q: Queue> {
+    pub(super) memory: Q::Memory,
+    pub(super) using: RwLock<()>,
+}
+
+impl<Q: Queue> QueueBackend<Q> {
+    /// The contract over a device that was just opened.
+    pub fn new(queue: Q) -> QueueBackend<Q> {
+        let about = queue.about();
+        QueueBackend {
+            shared: Arc::new(Shared {
+                resident: ResidentTable::new(about.id),
+                about,
+                queue: RwLock::new(Some(Arc::new(queue))),
+                kernels: PipelineCache::new(1024),
+                generation: AtomicU64::new(0),
+                process: std::process::id(),
+                dispatches: AtomicU64::new(0),
+            }),
+        }
+    }
+
+    /// Loses the device, as a driver's reset would. For tests of what is built on recovery.
+    pub fn lose_device(&self) {
+        if let Ok(queue) = self.queue() {
+            queue.lose();
+        }
+    }
+
+    pub(super) fn about(&self) -> &About {
+        &self.shared.about
+    }
+
+    pub(super) fn resident(&self) -> &ResidentTable<Resident<Q>> {
+        &self.shared.resident
+    }
+
+    /// The device, if it can be used, and which life of it this is.
+    pub(super) fn begin(&self) -> Result<(Arc<Q>, u64), BackendError> {
+        // A device that is replaced in between is then taken for the lost one, which is the safe way round.
+        let generation = self.generation();
+        Ok((self.queue()?, generation))
+    }
+
+    fn generation(&self) -> u64 {
+        self.shared.generation.load(Ordering::Acquire)
+    }
+
+    pub(super) fn count(&self, dispatches: u64) {
+        self.shared.dispatches.fetch_add(dispatches, Ordering::Relaxed);
+    }
+
+    fn queue(&self) -> Result<Arc<Q>, BackendError> {
+        let backend = || self.about().id.to_owned();
+        if std::process::id() != self.shared.process {
+            let cause = "the process was forked, and devices do not survive that".to_owned();
+            return Err(BackendError::DeviceLost { backend: backend(), cause });
+        }
+        let queue = self.shared.queue.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let queue = queue.ok_or_else(|| BackendError::ShutDown { backend: backend() })?;
+        if queue.is_lost() {
+            return Err(self.lost());
+        }
+        Ok(queue)
+    }
+
+    fn lost(&self) -> BackendError {
+        let cause = "an earlier dispatch failed, or the device was reset".to_owned();
+        BackendError::DeviceLost { backend: self.about().id.to_owned(), cause }
+    }
+
+    /// Whether the device is the one that a call began on: what was written to another is gone.
+    pub(super) fn still(&self, generation: u64) -> Result<(), BackendError> {
+        let current = self.generation() == generation && !self.device_lost();
+        if current { Ok(()) } else { Err(self.lost()) }
+    }
+
+    /// What is behind an error of a call: a handle that went with the device is not the caller's mistake.
+    pub(super) fn cause(&self, generation: u64, error: BackendError) -> BackendError {
+        match error {
+            BackendError::BadHandle { .. } => self.still(generation).err().unwrap_or(error),
+            other => other,
+        }
+    }
+
+    /// The kernel of a program, from the cache or compiled now.
+    pub(super) fn kernel(
+        &self,
+        queue: &Q,
+        program: &CheckedProgram,
+        config: &DispatchConfig,
+    ) -> Result<Arc<Q::Kernel>, BackendError> {
+        let stoppable = config.timeout.is_some() || config.cancel.is_some();
+        let About { id, version, .. } = self.about();
+        let program_digest = program.valid.program().digest();
+        let key =
+            PipelineKey { program: program_digest, backend: id, version, variant: u64::from(stoppable) };
+        self.shared.kernels.get_or_compile(key, || {
+            let _span = tracing::trace_span!("compile", program = program.valid.program().name()).entered();
+            queue.compile(program, stoppable)
+        })
+    }
+
+    /// Allocates resident memory, zero at the start.
+    fn allocate(&self, byte_len: usize) -> Result<Resource, BackendError> {
+        let (queue, generation) = self.begin()?;
+        let memory = queue.allocate(byte_len)?;
+        let mut work = Work::none();
+        work.clears.push(&memory);
+        queue.submit(work, &Stop::never())?;
+        let resource = self.resident().insert(byte_len, Resident { memory, using: RwLock::new(()) });
+        self.still(generation)?;
+        Ok(resource)
+    }
+
+    /// Uploads to ranges, or to all of an allocation where no offset is given. All are checked before any is written.
+    fn upload(&self, uploads: &[(&Resource, Option<usize>, &[u8])]) -> Result<(), BackendError> {
+        let (queue, generation) = self.begin()?;
+        self.upload_on(&queue, uploads).map_err(|error| self.cause(generation, error))?;
+        self.still(generation)
+    }
+
+    fn upload_on(
+        &self,
+        queue: &Q,
+        uploads: &[(&Resource, Option<usize>, &[u8])],
+    ) -> Result<(), BackendError> {
+        let mut pins = Vec::with_capacity(uploads.len());
+        for (resource, offset, bytes) in uploads {
+            let pinned = self.resident().pin(resource)?;
+            match offset {
+                None => pinned.check_full(bytes.len())?,
+                Some(offset) => pinned.check_range(*offset, bytes.len())?,
+            }
+            pins.push(pinned);
+        }
+        let stop = Stop::never();
+        let _locks = Locks::take(pins.iter().map(|pinned| (pinned, true)), &stop)?;
+        let each = || pins.iter().zip(uploads);
+        for (pinned, (_, offset, _)) in each() {
+            if offset.is_some() {
+                pinned.check_defined()?;
+            }
+        }
+        let mut work = Work::none();
+        work.uploads = each()
+            .map(|(pinned, (_, offset, bytes))| (&pinned.memory().memory, offset.unwrap_or(0), *bytes))
+            .collect();
+        queue.submit(work, &stop)?;
+        // Under the lock, so that a dispatch that fails later is not talked over.
+        each().filter(|(_, (_, offset, _))| offset.is_none()).for_each(|(pinned, _)| pinned.revalidate());
+        Ok(())
+    }
+
+    fn device_buffers(
+        &self,
+        program: &Program,
+        inputs: &[&dyn DeviceBuffer],
+        outputs: &[&mut dyn DeviceBuffer],
+        config: &DispatchConfig,
+    ) -> Result<Vec<Resource>, BackendError> {
+        let checked = check(program, config.workgroup_override)?;
+        let table = self.resident();
+        let inputs: Result<Vec<_>, _> =
+            inputs.iter().map(|buffer| table.resource_of(*buffer).cloned()).collect();
+        let outputs: Result<Vec<_>, _> =
+            outputs.iter().map(|buffer| table.resource_of(&**buffer).cloned()).collect();
+        let (mut inputs, mut outputs) = (inputs?.into_iter(), outputs?.into_iter());
+        // One list in binding order; a missing buffer leaves it short, which admission reports.
+        let mut resources: Vec<Resource> = Vec::with_capacity(checked.bound.len());
+        for id in &checked.bound {
+            let from = if checked.parts().buffer(*id).is_output() { &mut outputs } else { &mut inputs };
+            resources.extend(from.next());
+        }
+        resources.extend(inputs.chain(outputs));
+        Ok(resources)
+    }
+}
+
+/// A program made ready.
+struct Pipeline<Q: Queue> {
+    backend: QueueBackend<Q>,
+    generation: u64,
+    program: Program,
+}
+
+impl<Q: Queue> CompiledPipeline for Pipeline<Q> {
+    fn program(&self) -> &Program {
+        &self.program
+    }
+
+    fn is_valid(&self) -> bool {
+        self.backend.still(self.generation).is_ok()
+    }
+
+    fn dispatch(&self, inputs: &[&[u8]], config: &DispatchConfig) -> Result<OutputBuffers, BackendError> {
+        self.backend.queue()?;
+        if !self.is_valid() {
+            let backend = self.backend.about().id.to_owned();
+            return Err(BackendError::PipelineInvalidated { backend });
+        }
+        self.backend.dispatch_borrowed(&self.program, inputs, config)
+    }
+}
+
+impl<Q: Queue> Sealed for QueueBackend<Q> {}
+
+impl<Q: Queue> VyreBackend for QueueBackend<Q> {
+    fn id(&self) -> &'static str {
+        self.about().id
+    }
+
+    fn version(&self) -> &'static str {
+        self.about().version
+    }
+
+    fn device_name(&self) -> &str {
+        &self.about().device
+    }
+
+    fn driver_name(&self) -> &str {
+        &self.about().driver
+    }
+
+    fn dispatch(
+        &self,
+        program: &Program,
+        inputs: &[Vec<u8>],
+        config: &DispatchConfig,
+    ) -> Result<Vec<Vec<u8>>, BackendError> {
+        let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+        self.dispatch_borrowed(program, &inputs, config)
+    }
+
+    fn dispatch_borrowed(
+        &self,
+        program: &Program,
+        inputs: &[&[u8]],
+        config: &DispatchConfig,
+    ) -> Result<Vec<Vec<u8>>, BackendError> {
+        run::dispatch(self, program, inputs, config).map(|timed| timed.outputs)
+    }
+
+    fn dispatch_borrowed_timed(
+        &self,
+        program: &Program,
+        inputs: &[&[u8]],
+        config: &DispatchConfig,
+    ) -> Result<TimedDispatchResult, BackendError> {
+        run::dispatch(self, program, inputs, config)
+    }
+
+    fn dispatch_async(
+        &self,
+        program: &Program,
+        inputs: &[Vec<u8>],
+        config: &DispatchConfig,
+    ) -> Result<Box<dyn PendingDispatch>, BackendError> {
+        let (backend, program, inputs) = (self.clone(), program.clone(), inputs.to_vec());
+        in_background(config, move |config| backend.dispatch(&program, &inputs, config))
+    }
+
+    fn dispatch_borrowed_async(
+        &self,
+        program: &Program,
+        inputs: &[&[u8]],
+        config: &DispatchConfig,
+    ) -> Result<Box<dyn PendingDispatch>, BackendError> {
+        let inputs: Vec<Vec<u8>> = inputs.iter().map(|input| input.to_vec()).collect();
+        let (backend, program) = (self.clone(), program.clone());
+        in_background(config, move |config| backend.dispatch(&program, &inputs, config))
+    }
+
+    fn allocate_resident(&self, byte_len: usize) -> Result<Resource, BackendError> {
+        self.allocate(byte_len)
+    }
+
+    fn upload_resident(&self, resource: &Resource, bytes: &[u8]) -> Result<(), BackendError> {
+        self.upload(&[(resource, None, bytes)])
+    }
+
+    fn upload_resident_many(&self, uploads: &[(&Resource, &[u8])]) -> Result<(), BackendError> {
+        let uploads: Vec<_> = uploads.iter().map(|(resource, bytes)| (*resource, None, *bytes)).collect();
+        self.upload(&uploads)
+    }
+
+    fn upload_resident_at(
+        &self,
+        resource: &Resource,
+        dst_offset_bytes: usize,
+        bytes: &[u8],
+    ) -> Result<(), BackendError> {
+        self.upload(&[(resource, Some(dst_offset_bytes), bytes)])
+    }
+
+    fn upload_resident_at_many(&self, uploads: &[(&Resource, usize, &[u8])]) -> Result<(), BackendError> {
+        let uploads: Vec<_> =
+            uploads.iter().map(|(to, offset, bytes)| (*to, Some(*offset), *bytes)).collect();
+        self.upload(&uploads)
+    }
+
+    fn download_resident_into(&self, resource: &Resource, out: &mut Vec<u8>) -> Result<(), BackendError> {
+        let byte_len = self.resident_byte_len(resource)?;
+        self.download_resident_range_into(resource, 0, byte_len, out)
+    }
+
+    fn download_resident_range_into(
+        &self,
+        resource: &Resource,
+        byte_offset: usize,
+        byte_len: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), BackendError> {
+        self.download_resident_ranges_into(&[(resource, byte_offset, byte_len)], &mut [out])
+    }
+
+    fn download_resident_ranges_into(
+        &self,
+        ranges: &[(&Resource, usize, usize)],
+        outputs: &mut [&mut Vec<u8>],
+    ) -> Result<(), BackendError> {
+        let range =
+            |&(resource, byte_offset, byte_len)| ResidentReadRange { resource, byte_offset, byte_len };
+        let ranges: Vec<_> = ranges.iter().map(range).collect();
+        run::sequence(self, [&[], &[]], 0, &ranges, outputs).map(|_| ())
+    }
+
+    fn free_resident(&self, resource: Resource) -> Result<(), BackendError> {
+        self.resident().remove(&resource)
+    }
+
+    fn resident_byte_len(&self, resource: &Resource) -> Result<usize, BackendError> {
+        self.resident().pin(resource).map(|pinned| pinned.byte_len())
+    }
+
+    fn invalidate_resident(&self, resource: &Resource) -> Result<(), BackendError> {
+        self.resident().pin(resource).map(|pinned| pinned.invalidate())
+    }
+
+    fn dispatch_resident_timed(
+        &self,
+        program: &Program,
+        resources: &[Resource],
+        config: &DispatchConfig,
+    ) -> Result<TimedDispatchResult, BackendError> {
+        run::dispatch_resident(self, program, resources, config)
+    }
+
+    fn dispatch_resident_sequence_read_ranges_into(
+        &self,
+        steps: &[ResidentDispatchStep<'_>],
+        read_ranges: &[ResidentReadRange<'_>],
+        outputs: &mut [&mut Vec<u8>],
+    ) -> Result<(), BackendError> {
+        run::sequence(self, [steps, &[]], 0, read_ranges, outputs).map(|_| ())
+    }
+
+    fn dispatch_resident_sequence_read_ranges_timed_into(
+        &self,
+        steps: &[ResidentDispatchStep<'_>],
+        read_ranges: &[ResidentReadRange<'_>],
+        outputs: &mut [&mut Vec<u8>],
+    ) -> Result<ResidentSequenceTiming, BackendError> {
+        run::sequence(self, [steps, &[]], 0, read_ranges, outputs)
+    }
+
+    fn dispatch_resident_repeated_sequence_read_ranges_into(
+        &self,
+        prefix_steps: &[ResidentDispatchStep<'_>],
+        repeated_steps: &[ResidentDispatchStep<'_>],
+        repeat_count: u32,
+        read_ranges: &[ResidentReadRange<'_>],
+        outputs: &mut [&mut Vec<u8>],
+    ) -> Result<(), BackendError> {
+        run::sequence(self, [prefix_steps, repeated_steps], repeat_count, read_ranges, outputs).map(|_| ())
+    }
+
+    fn allocate_device_buffer(&self, byte_len: usize) -> Result<Box<dyn DeviceBuffer>, BackendError> {
+        self.resident().device_buffer(&self.allocate(byte_len)?)
+    }
+
+    fn upload_device_buffer(&self, buffer: &mut dyn DeviceBuffer, bytes: &[u8]) -> Result<(), BackendError> {
+        self.upload_resident(self.resident().resource_of(buffer)?, bytes)
+    }
+
+    fn download_device_buffer(&self, buffer: &dyn DeviceBuffer) -> Result<Vec<u8>, BackendError> {
+        self.download_resident(self.resident().resource_of(buffer)?)
+    }
+
+    fn free_device_buffer(&self, buffer: Box<dyn DeviceBuffer>) -> Result<(), BackendError> {
+        self.resident().remove(self.resident().resource_of(&*buffer)?)
+    }
+
+    fn dispatch_with_device_buffers(
+        &self,
+        program: &Program,
+        inputs: &[&dyn DeviceBuffer],
+        outputs: &mut [&mut dyn DeviceBuffer],
+        config: &DispatchConfig,
+    ) -> Result<(), BackendError> {
+        let resources = self.device_buffers(program, inputs, outputs, config)?;
+        self.dispatch_resident_timed(program, &resources, config).map(|_| ())
+    }
+
+    fn compile_native(
+        &self,
+        program: &Program,
+        config: &DispatchConfig,
+    ) -> Result<Option<Arc<dyn CompiledPipeline>>, BackendError> {
+        let (queue, generation) = self.begin()?;
+        let checked = check(program, config.workgroup_override)?;
+        self.kernel(&queue, &checked, config)?;
+        Ok(Some(Arc::new(Pipeline { backend: self.clone(), generation, program: program.clone() })))
+    }
+
+    fn pipeline_cache_snapshot(&self) -> Option<PipelineCacheSnapshot> {
+        Some(self.shared.kernels.snapshot())
+    }
+
+    fn backend_metric_snapshot(&self) -> Vec<(&'static str, u64)> {
+        let (allocations, bytes) = self.resident().usage();
+        let mut metrics = vec![
+            ("dispatches", self.shared.dispatches.load(Ordering::Relaxed)),
+            ("resident_allocations", allocations),
+            ("resident_bytes", bytes),
+        ];
+        metrics.extend(self.queue().iter().flat_map(|queue| queue.metrics()));
+        metrics
+    }
+
+    fn supports_subgroup_ops(&self) -> bool {
+        self.about().profile.supports_subgroup_ops
+    }
+
+    fn supports_f16(&self) -> bool {
+        self.about().profile.supports_f16
+    }
+
+    fn supports_bf16(&self) -> bool {
+        self.about().profile.supports_bf16
+    }
+
+    fn supports_tensor_cores(&self) -> bool {
+        self.about().profile.supports_tensor_cores
+    }
+
+    fn supports_async_compute(&self) -> bool {
+        self.about().async_compute
+    }
+
+    fn supports_indirect_dispatch(&self) -> bool {
+        self.about().profile.supports_indirect_dispatch
+    }
+
+    fn supports_grid_sync(&self) -> bool {
+        self.about().grid_sync
+    }
+
+    fn supports_resident_dispatch(&self) -> bool {
+        true
+    }
+
+    fn cooperative_grid_sync_fits(
+        &self,
+        program: &Program,
+        inputs: &[&[u8]],
+        config: &DispatchConfig,
+    ) -> Result<bool, BackendError> {
+        let admission = admit(self, program, inputs, config)?;
+        if !self.about().grid_sync || !admission.program.has_grid_sync {
+            return Ok(false);
+        }
+        let queue = self.queue()?;
+        run::fits(&*queue, &*self.kernel(&queue, &admission.program, config)?, &admission)
+    }
+
+    fn max_workgroup_size(&self) -> [u32; 3] {
+        self.about().profile.max_workgroup_size
+    }
+
+    fn max_compute_workgroups_per_dimension(&self) -> u32 {
+        self.about().workgroups_max
+    }
+
+    fn max_compute_invocations_per_workgroup(&self) -> u32 {
+        self.about().profile.max_invocations_per_workgroup
+    }
+
+    fn subgroup_size(&self) -> Option<u32> {
+        Some(self.about().profile.subgroup_size).filter(|size| *size > 0)
+    }
+
+    fn max_storage_buffer_bytes(&self) -> u64 {
+        self.about().profile.max_storage_buffer_binding_size
+    }
+
+    fn device_profile(&self) -> DeviceProfile {
+        self.about().profile.clone()
+    }
+
+    fn shutdown(&self) -> Result<(), BackendError> {
+        let queue = self.shared.queue.write().unwrap_or_else(PoisonError::into_inner).take();
+        self.resident().lose_all();
+        self.shared.kernels.clear();
+        drop(queue);
+        Ok(())
+    }
+
+    fn device_lost(&self) -> bool {
+        let queue = self.shared.queue.read().unwrap_or_else(PoisonError::into_inner);
+        queue.as_ref().is_some_and(|queue| queue.is_lost())
+    }
+
+    fn try_recover(&self) -> Result<(), BackendError> {
+        let mut queue = self.shared.queue.write().unwrap_or_else(PoisonError::into_inner);
+        let Some(old) = queue.as_ref() else {
+            return Err(BackendError::ShutDown { backend: self.about().id.to_owned() });
+        };
+        let new = old.reopen()?;
+        // Invalidate first: whoever sees the device healthy again also sees the new generation.
+        self.shared.generation.fetch_add(1, Ordering::AcqRel);
+        self.resident().lose_all();
+        self.shared.kernels.clear();
+        *queue = Some(Arc::new(new));
+        Ok(())
+    }
+}
