@@ -27,6 +27,8 @@ fn execute(folder: &Path, args: &[&str], input: &[u8]) -> Output {
         .args(args)
         .current_dir(folder)
         .env("COLUMNS", "100")
+        // Transcripts are the same with and without a device.
+        .env("VYRE_CUDA_DEVICE", "none")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

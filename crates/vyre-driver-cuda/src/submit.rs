@@ -37,15 +37,22 @@ pub struct CudaConfig {
 }
 
 impl CudaConfig {
-    /// The device that `VYRE_CUDA_DEVICE` numbers, or the first; kernels are kept in `VYRE_CACHE`, or in the user's
-    /// directory for caches. An empty `VYRE_CACHE` keeps none.
+    /// The device that `VYRE_CUDA_DEVICE` numbers, or the first; `none` is none at all. Kernels are kept in `VYRE_CACHE`,
+    /// or in the user's directory for caches. An empty `VYRE_CACHE` keeps none.
     pub fn from_env() -> Result<CudaConfig, BackendError> {
-        let ordinal = match std::env::var("VYRE_CUDA_DEVICE") {
+        let unavailable = |reason: String, fix: &str| BackendError::Unavailable {
+            backend: ID.into(),
+            reason,
+            fix: fix.into(),
+        };
+        let ordinal = match std::env::var("VYRE_CUDA_DEVICE").as_deref() {
             Err(_) => 0,
-            Ok(text) => text.parse().map_err(|_| BackendError::Unavailable {
-                backend: ID.into(),
-                reason: format!("VYRE_CUDA_DEVICE is `{text}`, which is no number"),
-                fix: "set it to a device's number, as `nvidia-smi` lists them".into(),
+            Ok("none") => {
+                return Err(unavailable("VYRE_CUDA_DEVICE is `none`".into(), "unset VYRE_CUDA_DEVICE"));
+            }
+            Ok(text) => text.parse().map_err(|_| {
+                let reason = format!("VYRE_CUDA_DEVICE is `{text}`, which is no number");
+                unavailable(reason, "set it to a device's number, as `nvidia-smi` lists them")
             })?,
         };
         let home = || {

@@ -12,6 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::time::Duration;
+use vyre::driver::ErrorCode;
 use vyre::host::{AUTO, Error, ErrorKind, Kernel, Output, Timing};
 use vyre::ir::{Buffer, Literal};
 use vyre::reference::{Finding, FindingKind, Party, Trace, TraceEvent};
@@ -268,7 +269,9 @@ fn as_text(args: &Run, loaded: &Loaded, kernel: &Kernel, rows: &[Row]) -> String
         about.push(("device", shown(timing.device)));
         about.push(("wait", shown(timing.wait)));
     }
-    for passed in output.passed_over() {
+    // That a device is not there is no news; that one is there and was not taken is.
+    for passed in output.passed_over().iter().filter(|passed| passed.reason.code() != ErrorCode::Unavailable)
+    {
         about.push(("passed over", format!("{}: {}", passed.id, passed.reason)));
     }
     let about: Vec<Vec<String>> =
