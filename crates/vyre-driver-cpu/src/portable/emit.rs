@@ -258,19 +258,18 @@ impl<'a> Emit<'a> {
             }
             Op::Splat(a) => {
                 let value = self.one(*a);
-                match self.kind(*a) {
-                    Kind::S64 => {
-                        let half = self.c.ins().splat(I64X2, value);
-                        smallvec![half, half]
-                    }
-                    _ => smallvec![self.c.ins().splat(I32X4, value)],
-                }
+                self.splat(value, self.kind(*a) == Kind::S64)
             }
             Op::Extract(a, lane) => smallvec![self.extract(*a, *lane)],
             Op::Permute(a, index) => self.permute(*a, *index),
             Op::LoadS(elem, at) => {
                 let (base, offset) = self.address(at);
                 smallvec![self.load_element(*elem, base, offset)]
+            }
+            Op::LoadSplat(elem, at) => {
+                let (base, offset) = self.address(at);
+                let value = self.load_element(*elem, base, offset);
+                self.splat(value, *elem == Elem::B64)
             }
             Op::StoreS(elem, at, value) => {
                 let (base, offset) = self.address(at);
@@ -301,6 +300,11 @@ impl<'a> Emit<'a> {
                 smallvec![self.c.ins().atomic_load(I32, aligned(), at)]
             }
         }
+    }
+
+    fn splat(&mut self, value: Value, wide: bool) -> Values {
+        let part = self.c.ins().splat(if wide { I64X2 } else { I32X4 }, value);
+        if wide { smallvec![part, part] } else { smallvec![part] }
     }
 
     /// An op on each of a register's values.

@@ -1,12 +1,17 @@
 //! Makes vector code, block by block.
 //!
 //! A builder stands at the end of one open block. It gives each op a register of the kind the op has, uses the register
-//! again where the same pure op on the same operands was already asked for in this block, and computes what is constant.
+//! again where the same pure op on the same operands was already asked for in this block or one that surely ran before, and
+//! computes what is constant.
 //! The order of blocks in the finished function is that in which they were begun, so begin what dominates first.
 
 use super::code::{Block, BlockId, Function, Inst, IntCond, IntOp, Kind, Num, Op, Reg, ShiftOp, Term};
 use super::verify;
 use std::collections::{HashMap, HashSet};
+
+/// What is known at some place: that of the registers below this number which is not forgotten.
+#[derive(Clone, Copy, Debug)]
+pub struct Known(u32);
 
 /// A function under construction.
 pub struct Builder {
@@ -20,8 +25,12 @@ pub struct Builder {
     current: Option<BlockId>,
     params: Vec<Reg>,
     insts: Vec<Inst>,
-    /// What this block has computed; no loads.
+    /// What this block, and what surely ran before it, has computed; no loads.
     known: HashMap<(Op, Kind), Reg>,
+    /// The same in the order in which it was computed. The register tells when that was.
+    log: Vec<(Op, Kind, Reg)>,
+    /// What the entry block has computed: it runs before all others.
+    entry_known: Known,
     /// The blocks that jumps go to.
     targets: HashSet<BlockId>,
     cold: bool,
@@ -42,6 +51,8 @@ impl Builder {
             params: Vec::new(),
             insts: Vec::new(),
             known: HashMap::new(),
+            log: Vec::new(),
+            entry_known: Known(0),
             targets: HashSet::new(),
             cold: false,
             cold_regions: 0,
@@ -66,11 +77,23 @@ impl Builder {
 
     /// Opens a block; the one before must be ended.
     pub fn begin(&mut self, block: BlockId) {
+        self.begin_behind(block, self.entry_known);
+    }
+
+    /// What is known here: for blocks that only run after this place.
+    pub fn known(&self) -> Known {
+        Known(self.kinds.len() as u32)
+    }
+
+    /// Opens a block that only runs after the place where `known` was taken.
+    pub fn begin_behind(&mut self, block: BlockId, known: Known) {
         assert!(self.current.is_none(), "b{} is still open", self.order.last().map_or(0, |b| b.0));
         self.order.push(block);
         self.current = Some(block);
         self.cold = self.cold_regions > 0;
-        self.known.clear();
+        while let Some((op, kind, _)) = self.log.pop_if(|(.., reg)| reg.0 >= known.0) {
+            self.known.remove(&(op, kind));
+        }
     }
 
     /// Whether any block that was ended goes there.
@@ -81,6 +104,11 @@ impl Builder {
     /// Says that the open block hardly ever runs.
     pub fn set_cold(&mut self) {
         self.cold = true;
+    }
+
+    /// Whether the open block hardly ever runs.
+    pub fn is_cold(&self) -> bool {
+        self.cold
     }
 
     /// Says that the open block, and all that are begun until [`Builder::leave_cold`], hardly ever run.
@@ -145,8 +173,7 @@ impl Builder {
         let kind = self.result_kind(&op).unwrap_or_else(|| panic!("{op:?} has no result"));
         match op {
             // Memory may have changed between two equal loads.
-            Op::LoadS(..) | Op::LoadV(..) | Op::Gather(..) => self.push(op, kind),
-            op if op.is_pure() => self.push_known(op, kind),
+            op if op.is_pure() && !op.is_load() => self.push_known(op, kind),
             op => self.push(op, kind),
         }
     }
@@ -229,6 +256,9 @@ impl Builder {
 
     fn end(&mut self, term: Term) {
         let current = self.current.take().expect("a block is open");
+        if current.0 == 0 {
+            self.entry_known = self.known();
+        }
         term.for_each_target(|to| {
             self.targets.insert(to);
         });
@@ -255,6 +285,7 @@ impl Builder {
         }
         let reg = self.push(op, kind);
         self.known.insert((op, kind), reg);
+        self.log.push((op, kind, reg));
         reg
     }
 
@@ -316,6 +347,7 @@ impl Builder {
             (IntOp::Xor, Some(x), Some(y)) => Some(self.const_(kind, x ^ y)),
             (IntOp::MinU, Some(x), Some(y)) => Some(self.const_(kind, x.min(y))),
             (IntOp::MaxU, Some(x), Some(y)) => Some(self.const_(kind, x.max(y))),
+            (IntOp::MinU | IntOp::MaxU | IntOp::And | IntOp::Or, ..) if a == b => Some(a),
             (IntOp::Add | IntOp::Or | IntOp::Xor, Some(0), _) => Some(b),
             (IntOp::Add | IntOp::Sub | IntOp::Or | IntOp::Xor | IntOp::AndNot, _, Some(0)) => Some(a),
             (IntOp::Mul, Some(1), _) => Some(b),

@@ -395,6 +395,8 @@ pub enum Op {
     Permute(Reg, Reg),
     /// `S` by [`Elem::scalar`].
     LoadS(Elem, Address),
+    /// One element in every lane: a `V` by [`Elem::vector`].
+    LoadSplat(Elem, Address),
     /// The value is an `S` by [`Elem::scalar`]. No result.
     StoreS(Elem, Address, Reg),
     /// `W` elements one behind the other, into a `V` by [`Elem::vector`]. Under a mask, lanes that are off are not
@@ -559,7 +561,7 @@ impl Op {
             | Op::Splat(a)
             | Op::Extract(a, _) => f(a),
             Op::Fma(_, a, b, c) | Op::Select(a, b, c) => [a, b, c].into_iter().for_each(f),
-            Op::LoadS(_, at) | Op::Poll(at) => address(at, &mut f),
+            Op::LoadS(_, at) | Op::LoadSplat(_, at) | Op::Poll(at) => address(at, &mut f),
             Op::StoreS(_, at, value) => {
                 address(at, &mut f);
                 f(value);
@@ -588,6 +590,11 @@ impl Op {
                 f(value);
             }
         }
+    }
+
+    /// Whether the op reads memory, so that its place among stores matters.
+    pub const fn is_load(&self) -> bool {
+        matches!(self, Op::LoadS(..) | Op::LoadSplat(..) | Op::LoadV(..) | Op::Gather(..))
     }
 
     /// Whether the op does nothing but give its result, so that it may go if nobody reads that.

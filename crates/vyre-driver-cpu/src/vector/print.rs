@@ -109,6 +109,7 @@ impl Function {
             Op::Extract(a, lane) => format!("extract {a}, {lane}"),
             Op::Permute(a, index) => format!("permute {a}, {index}"),
             Op::LoadS(ty, at) => format!("load.{} {}", elem(ty), address(at)),
+            Op::LoadSplat(ty, at) => format!("load_splat.{} {}", elem(ty), address(at)),
             Op::StoreS(ty, at, value) => format!("store.{} {}, {value}", elem(ty), address(at)),
             Op::LoadV(ty, at, mask) => format!("vload.{} {}{}", elem(ty), address(at), under(mask)),
             Op::StoreV(ty, at, value, mask) => {

@@ -122,7 +122,7 @@ impl Sink {
 }
 
 fn can_move(op: &Op) -> bool {
-    op.is_pure() && !matches!(op, Op::LoadS(..) | Op::LoadV(..) | Op::Gather(..))
+    op.is_pure() && !op.is_load()
 }
 
 /// The cold region of each block: the highest cold block that dominates it with only cold ones between.

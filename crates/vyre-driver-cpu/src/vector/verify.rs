@@ -166,6 +166,10 @@ pub fn result_kind(
             address(at)?;
             elem.scalar()
         }
+        Op::LoadSplat(elem, at) => {
+            address(at)?;
+            elem.vector()
+        }
         Op::StoreS(elem, at, value) => {
             address(at)?;
             want(*value, elem.scalar())?;

@@ -5,7 +5,9 @@
 //! two mask registers are never allocated: within one op they are the emitter's, between ops they serve moves.
 
 use super::asm::Level;
-use crate::vector::code::{BitOp, FloatOp, Function, Inst, IntOp, Kind, Num, Op, Reg, Rmw, ShiftOp, Term};
+use crate::vector::code::{
+    BitOp, FloatOp, Function, Inst, IntCond, IntOp, Kind, Num, Op, Reg, Rmw, ShiftOp, Term,
+};
 use regalloc2::{
     Block, InstRange, MachineEnv, Operand, OperandConstraint, OperandKind, OperandPos, PReg, PRegSet,
     RegClass, VReg,
@@ -42,8 +44,8 @@ pub(super) enum Constant {
     No,
     /// As [`Op::Const`] has it.
     Bits(u64),
-    /// Lane i holds i.
-    Lanes,
+    /// Lanes of 32 bits that differ: one of [`Plan::vectors`].
+    Vector(u32),
 }
 
 /// What is emitted at one place of the allocator's program.
@@ -84,7 +86,10 @@ pub(super) struct Plan<'a> {
     pub(super) function: &'a Function,
     pub(super) level: Level,
     pub(super) constants: Vec<Constant>,
+    pub(super) vectors: Vec<[u32; 16]>,
     pub(super) steps: Vec<Step>,
+    /// By register: the register that it is; another one where it is that extended by zeros.
+    sources: Vec<Reg>,
     operands: Vec<Operand>,
     /// By step: where its operands end.
     ends: Vec<u32>,
@@ -94,6 +99,8 @@ pub(super) struct Plan<'a> {
     preds: Vec<Vec<Block>>,
     params: Vec<Vec<VReg>>,
     args: Vec<Vec<VReg>>,
+    /// By register: the comparison that it is, if branches do it themselves.
+    compares: Vec<Option<Op>>,
     vregs: usize,
     none: Vec<VReg>,
 }
@@ -188,11 +195,14 @@ pub(super) fn machine(level: Level) -> MachineEnv {
 impl<'a> Plan<'a> {
     pub(super) fn new(function: &'a Function, level: Level) -> Plan<'a> {
         let blocks = function.blocks.len();
+        let (constants, vectors) = constants(function);
         let mut plan = Plan {
             function,
             level,
-            constants: constants(function),
+            constants,
+            vectors,
             steps: Vec::new(),
+            sources: sources(function),
             operands: Vec::new(),
             ends: Vec::new(),
             clobbers: Vec::new(),
@@ -201,10 +211,12 @@ impl<'a> Plan<'a> {
             preds: vec![Vec::new(); blocks],
             params: Vec::with_capacity(blocks),
             args: vec![Vec::new(); blocks],
+            compares: Vec::new(),
             vregs: function.kinds.len(),
             none: Vec::new(),
         };
         let uses = count_uses(function);
+        plan.compares = compares(function, &uses);
         for at in 0..blocks {
             plan.block(at, &uses);
         }
@@ -223,14 +235,24 @@ impl<'a> Plan<'a> {
         } else {
             self.params.push(block.params.iter().map(|param| self.vreg(*param)).collect());
         }
-        let fused = fused(self.function, at, uses);
-        for (place, inst) in block.insts.iter().enumerate() {
-            let folded = inst.result.is_some_and(|result| self.constants[result.index()] != Constant::No);
-            if !folded && fused != Some(place) {
-                self.inst(inst);
+        let nothing = |reg: &Reg| uses[reg.index()] == 0;
+        for inst in &block.insts {
+            let folded = inst.result.is_some_and(|result| {
+                self.constants[result.index()] != Constant::No || self.compares[result.index()].is_some()
+            });
+            if folded || is_alias(&inst.op, self.function) {
+                continue;
             }
+            let silent =
+                matches!(inst.op, Op::Rmw { op: Rmw::Add | Rmw::Sub | Rmw::And | Rmw::Or | Rmw::Xor, .. })
+                    && inst.result.as_ref().is_some_and(nothing);
+            self.inst(&Inst { result: inst.result.filter(|_| !silent), ..*inst });
         }
-        self.end(at, fused.map(|place| block.insts[place].op));
+        let fused = match &block.term {
+            Term::Branch { cond, .. } => self.compares[cond.index()],
+            Term::Jump(..) | Term::Return => None,
+        };
+        self.end(at, fused);
         self.ranges.push(InstRange::new(regalloc2::Inst::new(start), regalloc2::Inst::new(self.steps.len())));
     }
 
@@ -284,7 +306,7 @@ impl<'a> Plan<'a> {
                 for arg in args {
                     let vreg = match self.constants[arg.index()] {
                         Constant::No => self.vreg(*arg),
-                        Constant::Bits(_) | Constant::Lanes => self.argument(*arg),
+                        Constant::Bits(_) | Constant::Vector(_) => self.argument(*arg),
                     };
                     self.args[at].push(vreg);
                 }
@@ -335,13 +357,31 @@ impl<'a> Plan<'a> {
     }
 
     fn vreg(&self, reg: Reg) -> VReg {
-        VReg::new(reg.index(), self.class(reg))
+        VReg::new(self.sources[reg.index()].index(), self.class(reg))
     }
 }
 
-/// The constants that need no registers.
-fn constants(function: &Function) -> Vec<Constant> {
+/// Whether an op gives its operand's own register: that of 32 bits has an empty upper half.
+fn is_alias(op: &Op, function: &Function) -> bool {
+    matches!(op, Op::Convert { from: Num::U32, to: Num::U64 | Num::I64, value } if function.kind(*value).is_scalar())
+}
+
+fn sources(function: &Function) -> Vec<Reg> {
+    let mut sources: Vec<Reg> = (0..function.kinds.len() as u32).map(Reg).collect();
+    for inst in function.blocks.iter().flat_map(|block| &block.insts) {
+        if let (Op::Convert { value, .. }, Some(result)) = (&inst.op, inst.result)
+            && is_alias(&inst.op, function)
+        {
+            sources[result.index()] = *value;
+        }
+    }
+    sources
+}
+
+/// The constants that need no registers, and those whose lanes differ.
+fn constants(function: &Function) -> (Vec<Constant>, Vec<[u32; 16]>) {
     let mut constants = vec![Constant::No; function.kinds.len()];
+    let mut vectors = vec![std::array::from_fn(|lane| lane as u32)];
     for inst in function.blocks.iter().flat_map(|block| &block.insts) {
         let Some(result) = inst.result else { continue };
         constants[result.index()] = match inst.op {
@@ -349,11 +389,44 @@ fn constants(function: &Function) -> Vec<Constant> {
                 Constant::No
             }
             Op::Const(bits) => Constant::Bits(bits),
-            Op::LaneIndex => Constant::Lanes,
+            Op::LaneIndex => Constant::Vector(0),
+            Op::Int(_, a, b) | Op::IntCmp(_, a, b) if function.kind(a) == Kind::V32 => {
+                let known = |reg: Reg| match constants[reg.index()] {
+                    Constant::No => None,
+                    Constant::Bits(bits) => Some([bits as u32; 16]),
+                    Constant::Vector(at) => Some(vectors[at as usize]),
+                };
+                match (known(a), known(b)) {
+                    (Some(a), Some(b)) => fold(&inst.op, &a, &b, &mut vectors),
+                    _ => Constant::No,
+                }
+            }
             _ => Constant::No,
         };
     }
-    constants
+    (constants, vectors)
+}
+
+/// An op on constants. Places of lanes in subgroups and the permutations among them are such.
+fn fold(op: &Op, a: &[u32; 16], b: &[u32; 16], vectors: &mut Vec<[u32; 16]>) -> Constant {
+    let each = |f: &dyn Fn(u32, u32) -> u32| std::array::from_fn(|lane| f(a[lane], b[lane]));
+    let test = |f: &dyn Fn(u32, u32) -> bool| {
+        Constant::Bits((0..16).filter(|lane| f(a[*lane], b[*lane])).fold(0, |bits, lane| bits | 1 << lane))
+    };
+    let lanes = match op {
+        Op::Int(IntOp::Add, ..) => each(&u32::wrapping_add),
+        Op::Int(IntOp::Sub, ..) => each(&u32::wrapping_sub),
+        Op::Int(IntOp::Mul, ..) => each(&u32::wrapping_mul),
+        Op::Int(IntOp::And, ..) => each(&|a, b| a & b),
+        Op::Int(IntOp::Or, ..) => each(&|a, b| a | b),
+        Op::Int(IntOp::Xor, ..) => each(&|a, b| a ^ b),
+        Op::IntCmp(IntCond::LtU, ..) => return test(&|a, b| a < b),
+        Op::IntCmp(IntCond::LeU, ..) => return test(&|a, b| a <= b),
+        Op::IntCmp(IntCond::Eq, ..) => return test(&|a, b| a == b),
+        _ => return Constant::No,
+    };
+    vectors.push(lanes);
+    Constant::Vector(vectors.len() as u32 - 1)
 }
 
 fn count_uses(function: &Function) -> Vec<u32> {
@@ -365,13 +438,24 @@ fn count_uses(function: &Function) -> Vec<u32> {
     uses
 }
 
-/// The comparison of integers in a block that only the block's own branch reads.
-fn fused(function: &Function, at: usize, uses: &[u32]) -> Option<usize> {
-    let block = &function.blocks[at];
-    let Term::Branch { cond, .. } = &block.term else { return None };
-    let place = block.insts.iter().rposition(|inst| inst.result == Some(*cond))?;
-    let scalar = function.kind(*cond) == Kind::S32;
-    (scalar && uses[cond.index()] == 1 && matches!(block.insts[place].op, Op::IntCmp(..))).then_some(place)
+/// The comparisons of integers that only branches read.
+fn compares(function: &Function, uses: &[u32]) -> Vec<Option<Op>> {
+    let mut left = uses.to_vec();
+    for block in &function.blocks {
+        if let Term::Branch { cond, .. } = &block.term {
+            left[cond.index()] -= 1;
+        }
+    }
+    let mut compares = vec![None; function.kinds.len()];
+    for inst in function.blocks.iter().flat_map(|block| &block.insts) {
+        if let (Op::IntCmp(..), Some(result)) = (inst.op, inst.result)
+            && function.kind(result) == Kind::S32
+            && left[result.index()] == 0
+        {
+            compares[result.index()] = Some(inst.op);
+        }
+    }
+    compares
 }
 
 /// Bytes of a register on the stack.

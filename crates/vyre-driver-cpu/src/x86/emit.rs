@@ -49,11 +49,14 @@ pub(super) struct Emit<'a> {
     pub(super) function: &'a Function,
     pub(super) level: Level,
     constants: Vec<Constant>,
+    vectors: Vec<[u32; 16]>,
     labels: Vec<Label>,
+    /// Where a jump to a block ends up: blocks that do nothing but jump on are left out.
+    ends: Vec<usize>,
     /// Where the operands of this op are.
     here: SmallVec<[(Reg, Loc); 8]>,
     /// Where the result of this op goes.
-    def: Option<Loc>,
+    pub(super) def: Option<Loc>,
 }
 
 /// Machine code of a function, and where it starts.
@@ -64,8 +67,10 @@ pub(super) fn emit(function: &Function, level: Level) -> Result<MachineCode, Str
         regalloc2::run(&plan, &machine(level), &options).map_err(|error| format!("registers: {error}"))?;
     let mut asm = Asm::new();
     let labels = function.blocks.iter().map(|_| asm.label()).collect();
-    let constants = plan.constants.clone();
-    let mut emit = Emit { asm, function, level, constants, labels, here: SmallVec::new(), def: None };
+    let (constants, vectors) = (plan.constants.clone(), plan.vectors.clone());
+    let ends = ends(function, &plan, &output);
+    let mut emit =
+        Emit { asm, function, level, constants, vectors, labels, ends, here: SmallVec::new(), def: None };
     emit.prologue(&output)?;
     // Blocks that hardly ever run stand behind the others.
     let blocks = || function.blocks.iter().enumerate();
@@ -73,11 +78,32 @@ pub(super) fn emit(function: &Function, level: Level) -> Result<MachineCode, Str
         .filter(|(_, block)| !block.cold)
         .chain(blocks().filter(|(_, block)| block.cold))
         .map(|(at, _)| at)
+        .filter(|at| emit.ends[*at] == *at)
         .collect();
     for (place, at) in order.iter().enumerate() {
         emit.block(*at, order.get(place + 1).copied(), &plan, &output);
     }
     emit.asm.finish()
+}
+
+/// The block where code goes on that jumps to each block.
+fn ends(function: &Function, plan: &Plan<'_>, output: &Output) -> Vec<usize> {
+    let mut ends: Vec<usize> = (0..function.blocks.len()).collect();
+    for at in (0..ends.len()).rev() {
+        let mut items = output.block_insts_and_edits(plan, regalloc2::Block::new(at));
+        let empty = matches!(items.next(), Some(InstOrEdit::Inst(_))) && items.next().is_none();
+        if let (true, Term::Jump(to, _)) = (empty, &function.blocks[at].term) {
+            // Chains forward are known already; a jump back is followed one step.
+            ends[at] = if to.index() > at { ends[to.index()] } else { to.index() };
+        }
+    }
+    // A jump back may lead to a block that is itself left out, but never in a circle: loops have branches.
+    for at in 0..ends.len() {
+        while ends[ends[at]] != ends[at] {
+            ends[at] = ends[ends[at]];
+        }
+    }
+    ends
 }
 
 /// The 64-bit form of a scalar instruction stands behind its 32-bit form.
@@ -179,12 +205,17 @@ impl Emit<'_> {
                 Kind::S64 => Loc::Imm(bits),
                 Kind::V32 => Loc::Constant(self.splat32(bits as u32)),
                 Kind::V64 => Loc::Constant(self.splat64(bits)),
-                Kind::Mask if self.level == Level::Avx512 => Loc::Bits(bits),
+                Kind::Mask if self.level == Level::Avx512 => {
+                    Loc::Bits(bits & (u64::MAX >> (64 - self.function.lanes)))
+                }
                 Kind::Mask => {
                     Loc::Constant(self.lanes32(|lane| if bits >> lane & 1 == 1 { u32::MAX } else { 0 }))
                 }
             },
-            Constant::Lanes => Loc::Constant(self.lanes32(|lane| lane)),
+            Constant::Vector(at) => {
+                let lanes = self.vectors[at as usize];
+                Loc::Constant(self.lanes32(|lane| lanes[lane as usize]))
+            }
         };
         self.here.push((reg, place));
     }
@@ -203,9 +234,9 @@ impl Emit<'_> {
     fn end(&mut self, at: usize, fused: Option<Op>, next: Option<usize>) {
         match &self.function.blocks[at].term {
             Term::Return => self.epilogue(),
-            Term::Jump(to, _) => self.go(to.index(), next),
+            Term::Jump(to, _) => self.go(self.ends[to.index()], next),
             Term::Branch { cond, then, otherwise } => {
-                let (then, otherwise) = (then.index(), otherwise.index());
+                let (then, otherwise) = (self.ends[then.index()], self.ends[otherwise.index()]);
                 let (yes, no) = match fused {
                     Some(Op::IntCmp(cond, a, b)) => {
                         let cond = self.compare(cond, a, b);

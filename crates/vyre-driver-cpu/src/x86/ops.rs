@@ -56,6 +56,7 @@ impl Emit<'_> {
             Op::Extract(a, lane) => self.extract(a, lane),
             Op::Permute(a, index) => self.permute(a, index),
             Op::LoadS(elem, at) => self.load_scalar(elem, &at),
+            Op::LoadSplat(elem, at) => self.load_splat(elem, &at),
             Op::Poll(at) => self.load_scalar(Elem::B32, &at),
             Op::StoreS(elem, at, value) => self.store_scalar(elem, &at, value),
             Op::LoadV(elem, at, mask) => self.load_vector(elem, &at, mask),
@@ -293,10 +294,8 @@ impl Emit<'_> {
         let (d, x) = (self.d_gp(), self.gp(value, GP_SCRATCH[0]));
         if from == Num::I32 && to.is_wide() {
             self.asm.ins(Code::Movsxd_r64_rm32, &[Arg::Reg(gp64(d)), Arg::Reg(gp32(x))]);
-        } else if from.is_wide() {
-            self.mov(d, x, false);
         } else {
-            // Not left out where the registers are one: it clears the upper half.
+            // Not left out where the registers are one: it clears the upper half, as all that gives 32 bits must.
             self.asm.ins(Code::Mov_r32_rm32, &[Arg::Reg(gp32(d)), Arg::Reg(gp32(x))]);
         }
     }
@@ -417,10 +416,14 @@ impl Emit<'_> {
     }
 
     fn splat(&mut self, a: Reg) {
-        let wide = self.kind(a) == Kind::S64;
+        let x = self.gp(a, GP_SCRATCH[0]);
+        self.splat_gp(x, self.kind(a) == Kind::S64);
+    }
+
+    /// A general register into every lane of the result.
+    fn splat_gp(&mut self, from: u8, wide: bool) {
         let width = self.width_of(if wide { 64 } else { 32 });
-        let (x, d) = (self.gp(a, GP_SCRATCH[0]), self.d_vec());
-        let (x, d) = (self.reg(x, wide), Arg::Reg(vec(width, d)));
+        let (x, d) = (self.reg(from, wide), Arg::Reg(vec(width, self.d_vec())));
         if self.level == Level::Avx512 {
             let row = if wide { rows::BROADCASTQ_GP } else { rows::BROADCASTD_GP };
             return self.row(row, width, &[d, x]);
@@ -477,6 +480,18 @@ impl Emit<'_> {
         self.load_element(elem, d, mem);
     }
 
+    fn load_splat(&mut self, elem: Elem, at: &Address) {
+        let (mem, wide) = (self.address(at), elem == Elem::B64);
+        if elem.bytes() < 4 {
+            self.load_element(elem, GP_SCRATCH[1], mem);
+            return self.splat_gp(GP_SCRATCH[1], false);
+        }
+        let width = self.width(elem.vector());
+        let row = if wide { rows::BROADCASTQ } else { rows::BROADCASTD };
+        let d = Arg::Reg(vec(width, self.d_vec()));
+        self.row(row, width, &[d, Arg::Mem(mem)]);
+    }
+
     fn store_scalar(&mut self, elem: Elem, at: &Address, value: Reg) {
         let mem = self.address(at);
         let value = self.gp(value, GP_SCRATCH[0]);
@@ -511,6 +526,9 @@ impl Emit<'_> {
     fn rmw(&mut self, op: Rmw, elem: Elem, at: &Address, value: Reg, shared: bool) {
         let wide = elem == Elem::B64;
         let mem = Arg::Mem(self.address(at));
+        if self.def.is_none() {
+            return self.rmw_silent(op, wide, mem, value, shared);
+        }
         let (r10, r11) = (self.reg(GP_SCRATCH[0], wide), self.reg(GP_SCRATCH[1], wide));
         let d = self.d_gp();
         if op == Rmw::Exchange && shared {
@@ -540,6 +558,30 @@ impl Emit<'_> {
             self.scalar(Code::Mov_rm32_r32, wide, &[mem, r10]);
         }
         self.mov(d, GP_SCRATCH[1], wide);
+    }
+
+    /// A read-modify-write whose old value nobody reads, of those that are one instruction then.
+    fn rmw_silent(&mut self, op: Rmw, wide: bool, mem: Arg, value: Reg, shared: bool) {
+        let (with_reg, with_imm) = match op {
+            Rmw::Add => (Code::Add_rm32_r32, Code::Add_rm32_imm32),
+            Rmw::Sub => (Code::Sub_rm32_r32, Code::Sub_rm32_imm32),
+            Rmw::And => (Code::And_rm32_r32, Code::And_rm32_imm32),
+            Rmw::Or => (Code::Or_rm32_r32, Code::Or_rm32_imm32),
+            Rmw::Xor => (Code::Xor_rm32_r32, Code::Xor_rm32_imm32),
+            other => return self.asm.fail(format!("{other:?} without a result")),
+        };
+        let (code, value) = match self.loc(value) {
+            Loc::Imm(bits) => (with_imm, imm32(bits, wide)),
+            _ => {
+                let value = self.gp(value, GP_SCRATCH[0]);
+                (with_reg, self.reg(value, wide))
+            }
+        };
+        if shared {
+            self.scalar_locked(code, wide, &[mem, value]);
+        } else {
+            self.scalar(code, wide, &[mem, value]);
+        }
     }
 
     /// Puts `to op value` into `to`; `spare` is free for a constant.

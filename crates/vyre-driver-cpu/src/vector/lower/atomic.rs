@@ -4,19 +4,25 @@ use super::{Lanes, Lower};
 use crate::vector::code::{Address, BitOp, Elem, IntOp, Kind, Num, Op, Reg, Rmw};
 use vyre_foundation::ir::{Args, AtomicOp, BufferId, DataType, Operand};
 
+/// An atomic line.
+pub(super) struct Atomic<'a> {
+    pub(super) op: AtomicOp,
+    pub(super) ty: DataType,
+    pub(super) buffer: BufferId,
+    pub(super) index: Operand,
+    pub(super) args: &'a Args,
+}
+
 impl Lower<'_> {
     /// What was there before, if it is asked for.
-    pub(super) fn atomic(
-        &mut self,
-        op: AtomicOp,
-        ty: DataType,
-        buffer: BufferId,
-        index: Operand,
-        args: &Args,
-        wanted: bool,
-    ) -> Option<Lanes> {
+    pub(super) fn atomic(&mut self, line: &Atomic<'_>, wanted: bool, site: u32) -> Option<Lanes> {
+        let Atomic { ty, buffer, index, args, .. } = *line;
         let elem = super::memory::elem(ty);
         let indices = self.vectors(index);
+        if !wanted && self.exec.masks.is_none() && self.is_proven(site) {
+            self.atomic_rows(line, elem, &indices);
+            return None;
+        }
         let operands: Vec<Lanes> = args.iter().map(|arg| self.vectors(*arg)).collect();
         let len = self.buffer(buffer).len;
         let len = self.b.emit(Op::Splat(len));
@@ -26,23 +32,82 @@ impl Lower<'_> {
         let mut old = Lanes::new();
         for at in 0..self.vectors {
             let values: Vec<Reg> = operands.iter().map(|operand| operand[at]).collect();
-            old.extend(self.atomic_vector(op, ty, elem, buffer, indices[at], &values, masks[at], wanted));
+            old.extend(self.atomic_vector(line, elem, indices[at], &values, masks[at], wanted));
         }
         wanted.then_some(old)
     }
 
-    #[allow(clippy::too_many_arguments)] // One vector's share of the line above.
-    fn atomic_vector(
+    /// All lanes run, all elements are there, and nobody asks what was: one lane after the other, a few at a time. A
+    /// processor learns for a few instructions, not for many, that a load may be of what was just stored.
+    fn atomic_rows(&mut self, line: &Atomic<'_>, elem: Elem, indices: &[Reg]) {
+        const AT_ONCE: u32 = 4;
+        let Atomic { op, ty, buffer, args, .. } = *line;
+        let regs = self.buffer(buffer);
+        let same: Vec<Option<Reg>> =
+            args.iter().map(|arg| self.plan.is_uniform(*arg).then(|| self.scalar(*arg))).collect();
+        let all = u64::from(self.stride());
+        // Indices, then values of 8 bytes at most, in rows of all lanes in flight.
+        let rows = [0, 4 * all, 12 * all].map(|before| self.scratch_at(self.exchange + before));
+        self.put_row(Elem::B32, rows[0], indices);
+        for (at, arg) in args.iter().enumerate().filter(|(at, _)| same[*at].is_none()) {
+            let values = self.vectors(*arg);
+            self.put_row(elem, rows[at + 1], &values);
+        }
+        self.count_to(self.stride() / AT_ONCE, &[], |this, trip, _| {
+            let first = this.b.int_const(IntOp::Mul, trip, AT_ONCE.into());
+            let first = this.b.convert(Num::U32, Num::U64, first);
+            for lane in 0..AT_ONCE as i32 {
+                let load = |this: &mut Self, elem: Elem, row: Address| {
+                    let size = elem.bytes() as u8;
+                    let disp = row.disp + lane * i32::from(size);
+                    this.b.emit(Op::LoadS(elem, Address { index: Some((first, size)), disp, ..row }))
+                };
+                let index = load(this, Elem::B32, rows[0]);
+                let index = this.b.convert(Num::U32, Num::U64, index);
+                let at = Address { base: regs.base, index: Some((index, elem.bytes() as u8)), disp: 0 };
+                let values: Vec<Reg> = (0..args.len())
+                    .map(|arg| same[arg].unwrap_or_else(|| load(this, elem, rows[arg + 1])))
+                    .collect();
+                this.rmw(op, ty, elem, at, [values[0], values[values.len() - 1]], regs.offset.is_none());
+            }
+            Vec::new()
+        });
+    }
+
+    pub(super) fn put_row(&mut self, elem: Elem, row: Address, vectors: &[Reg]) {
+        let vector = (self.lanes_per_vector() * elem.bytes()) as i32;
+        for (at, reg) in (0..).zip(vectors) {
+            self.b.effect(Op::StoreV(elem, Address { disp: row.disp + at * vector, ..row }, *reg, None));
+        }
+    }
+
+    fn rmw(
         &mut self,
         op: AtomicOp,
         ty: DataType,
         elem: Elem,
-        buffer: BufferId,
+        at: Address,
+        [value, second]: [Reg; 2],
+        shared: bool,
+    ) -> Reg {
+        self.b.emit(match op {
+            AtomicOp::CompareExchange => {
+                Op::CompareExchange { elem, at, expected: value, value: second, shared }
+            }
+            op => Op::Rmw { op: rmw(op, ty), elem, at, value, shared },
+        })
+    }
+
+    fn atomic_vector(
+        &mut self,
+        line: &Atomic<'_>,
+        elem: Elem,
         index: Reg,
         values: &[Reg],
         mask: Reg,
         wanted: bool,
     ) -> Option<Reg> {
+        let Atomic { op, ty, buffer, .. } = *line;
         // The lanes go through memory: indices, values, what is expected, and back what was there.
         let part = 8 * u64::from(self.lanes_per_vector());
         let [index_at, value_at, second_at, old_at] =
@@ -66,12 +131,9 @@ impl Lower<'_> {
             let [first, second] =
                 [value_at, second_at].map(|from| Address { index: Some((lane, size)), ..from });
             let first = this.b.emit(Op::LoadS(elem, first));
-            let old = if op == AtomicOp::CompareExchange {
-                let value = this.b.emit(Op::LoadS(elem, second));
-                this.b.emit(Op::CompareExchange { elem, at, expected: first, value, shared })
-            } else {
-                this.b.emit(Op::Rmw { op: rmw(op, ty), elem, at, value: first, shared })
-            };
+            let two = op == AtomicOp::CompareExchange;
+            let second = if two { this.b.emit(Op::LoadS(elem, second)) } else { first };
+            let old = this.rmw(op, ty, elem, at, [first, second], shared);
             if wanted {
                 let to = Address { index: Some((lane, size)), ..old_at };
                 this.b.effect(Op::StoreS(elem, to, old));

@@ -5,7 +5,7 @@ use super::plan::{self, Plan};
 use super::{Array, Bases, Exec, Group, Lanes, Linear, Loop, Lower, Slot, Val, Var, context};
 use crate::vector::build::Builder;
 use crate::vector::code::{Address, Elem, Function, IntCond, IntOp, Kind, Num, Op, Reg, ShiftOp};
-use vyre_foundation::ir::{Axis, BufferId, BuiltinOp, Local, Node, walk};
+use vyre_foundation::ir::{Axis, BufferId, BuiltinOp, ComputeOp, DataType, Local, Node, walk};
 use vyre_foundation::validate::uniformity::Level;
 
 /// The workgroup at hand and the grid.
@@ -49,7 +49,8 @@ pub(super) fn lower(plan: &Plan<'_>, lanes: u32, vectors: u32) -> Result<Functio
         continued: Lanes::new(),
         loops: Vec::new(),
         dirty: Vec::new(),
-        copied: false,
+        copies: 0,
+        assumed: Vec::new(),
         speculative: false,
         site: 0,
         exchange: 0,
@@ -85,19 +86,24 @@ impl<'a> Lower<'a> {
         self.plan.parts.workgroup_lanes().div_ceil(self.stride().into())
     }
 
-    /// Lays out scratch memory; the bytes of workgroup memory, which comes first.
+    /// Lays out scratch memory; the bytes of workgroup memory that starts at zero, which comes first.
     fn lay_out(&mut self) -> u64 {
         let zero = self.b.const_(Kind::S64, 0);
-        for buffer in &self.plan.parts.buffers {
-            let mut regs =
-                BufferRegs { base: zero, len: zero, whole: zero, whole_vector: zero, offset: None };
-            if plan::is_workgroup(&buffer.kind) {
-                let bytes = u64::from(buffer.len.unwrap_or(0)) * buffer.ty.bytes() as u64;
-                regs.offset = Some(self.take_scratch(bytes));
+        let regs = BufferRegs { base: zero, len: zero, whole: zero, whole_vector: zero, offset: None };
+        let parts = self.plan.parts;
+        self.buffers = vec![regs; parts.buffers.len()];
+        let mut workgroup_bytes = 0;
+        for cleared in [true, false] {
+            for (id, buffer) in (0..).map(BufferId).zip(&parts.buffers) {
+                if plan::is_workgroup(&buffer.kind) && self.plan.is_written_first(id) != cleared {
+                    let bytes = u64::from(buffer.len.unwrap_or(0)) * buffer.ty.bytes() as u64;
+                    self.buffers[id.index()].offset = Some(self.take_scratch(bytes));
+                }
             }
-            self.buffers.push(regs);
+            if cleared {
+                workgroup_bytes = self.scratch_bytes;
+            }
         }
-        let workgroup_bytes = self.scratch_bytes;
         let padded = self.groups() * u64::from(self.stride());
         for (at, ty) in self.plan.types.iter().enumerate() {
             if self.plan.crosses[at] {
@@ -238,12 +244,12 @@ impl<'a> Lower<'a> {
     /// Returns if the launch is to stop.
     pub(super) fn poll(&mut self) {
         let stop = self.b.emit(Op::Poll(Address { base: self.context, index: None, disp: context::STOP }));
-        let (leave, stay) = (self.b.new_block(), self.b.new_block());
+        let (leave, stay, known) = (self.b.new_block(), self.b.new_block(), self.b.known());
         self.b.branch(stop, leave, stay);
-        self.b.begin(leave);
+        self.b.begin_behind(leave, known);
         self.b.set_cold();
         self.b.ret();
-        self.b.begin(stay);
+        self.b.begin_behind(stay, known);
     }
 
     /// Zeros the first `bytes` of scratch memory, a multiple of 64.
@@ -313,7 +319,7 @@ impl<'a> Lower<'a> {
                 let (lo, hi) = (self.scalar(*lo), self.scalar(*hi));
                 let vars = self.assigned(&[body], true);
                 let looped = super::lane::Counted { counter: *counter, lo, hi, step: *step, site };
-                self.loop_together(looped, vars, |this| this.group_block(body, site + 1));
+                self.loop_together(looped, &vars, |this| this.group_block(body, site + 1));
             }
             Node::Break => self.leave_together(false),
             Node::Continue => self.leave_together(true),
@@ -385,14 +391,28 @@ impl<'a> Lower<'a> {
 
     fn lane_loop(&mut self, lines: &[(&'a Node, u32)]) {
         let total = self.plan.parts.workgroup_lanes() as u32;
+        let vectors = self.vectors;
+        let bound = if self.groups() > 1 { self.bound(lines) } else { None };
+        if bound.is_some() {
+            // Half the lanes, then a quarter: many in flight would mostly be off.
+            self.vectors = 1;
+        }
         let stride = self.stride();
-        let groups = self.groups();
-        let blocks = (groups > 1).then(|| (self.b.new_block(), self.b.new_block(), self.b.new_block()));
-        let zero = self.b.const_(Kind::S32, 0);
-        let mut base = zero;
-        if let Some((head, ..)) = blocks {
+        let blocks =
+            (self.groups() > 1).then(|| (self.b.new_block(), self.b.new_block(), self.b.new_block()));
+        let (zero, mut limit) = (self.b.const_(Kind::S32, 0), self.b.const_(Kind::S32, total.into()));
+        let (mut base, known) = (zero, self.b.known());
+        if let Some((head, _, exit)) = blocks {
+            if let Some(bound) = bound {
+                limit = self.b.int(IntOp::MinU, bound, limit);
+                let (enter, skip) = (self.b.new_block(), self.b.new_block());
+                self.b.branch(limit, enter, skip);
+                self.b.begin_behind(skip, known);
+                self.b.jump(exit, &[]);
+                self.b.begin_behind(enter, known);
+            }
             self.b.jump(head, &[zero]);
-            self.b.begin(head);
+            self.b.begin_behind(head, known);
             base = self.b.param(Kind::S32);
         }
         let base_wide = self.b.convert(Num::U32, Num::U64, base);
@@ -417,15 +437,54 @@ impl<'a> Lower<'a> {
         self.group = None;
         self.exec = Exec { masks: None, version: 0 };
         if let Some((head, again, exit)) = blocks {
-            self.forget_varying(mark);
+            match bound {
+                // Perhaps no lane has run.
+                Some(_) => self.back_to(mark),
+                None => self.forget_varying(mark),
+            }
             let next = self.b.int_const(IntOp::Add, base, stride.into());
-            let limit = self.b.const_(Kind::S32, total.into());
             let more = self.b.cmp(IntCond::LtU, next, limit);
-            self.b.branch(more, again, exit);
+            let last = if bound.is_some() { self.b.new_block() } else { exit };
+            self.b.branch(more, again, last);
             self.b.begin(again);
             self.b.jump(head, &[next]);
-            self.b.begin(exit);
+            if bound.is_some() {
+                self.b.begin(last);
+                self.b.jump(exit, &[]);
+            }
+            self.b.begin_behind(exit, known);
         }
+        self.vectors = vectors;
+    }
+
+    /// How many lanes, from the first on, do anything in a run, an `S32`: the run is `if l < n` or `if l == n` with `l` the
+    /// lane and `n` the same for all.
+    fn bound(&mut self, lines: &[(&'a Node, u32)]) -> Option<Reg> {
+        let cheap = |node: &Node| node.result().is_some_and(|result| self.plan.again[result.index()]);
+        let mut others = lines.iter().filter(|(node, _)| !cheap(node));
+        let (Some((Node::If { cond, then, otherwise }, _)), None) = (others.next(), others.next()) else {
+            return None;
+        };
+        // What is laid out by all lanes in flight needs all of them.
+        let mut alone = otherwise.is_empty();
+        each_line(then, |node| {
+            alone &= !matches!(node, Node::Subgroup { .. } | Node::Mma { .. });
+            alone &= node.local().is_none_or(|local| self.plan.locals[local.index()].len.is_none());
+        });
+        let Node::Compute { op, ty: DataType::U32, args, .. } = self.plan.defs[cond.value()?.index()]? else {
+            return None;
+        };
+        let (lane, limit) = match op {
+            ComputeOp::Lt | ComputeOp::Eq => (args[0], args[1]),
+            ComputeOp::Gt => (args[1], args[0]),
+            _ => return None,
+        };
+        let known = limit.value().is_none_or(|value| self.values[value.index()].is_some());
+        if !alone || !known || !self.plan.is_lane(lane) || !self.plan.is_uniform(limit) {
+            return None;
+        }
+        let limit = self.scalar(limit);
+        Some(if *op == ComputeOp::Eq { self.b.int_const(IntOp::Add, limit, 1) } else { limit })
     }
 
     /// The lanes of this group that exist.
@@ -469,6 +528,15 @@ impl<'a> Lower<'a> {
             BuiltinOp::SubgroupLane if width == 1 => Val::Uniform(self.b.const_(Kind::S32, 0)),
             BuiltinOp::SubgroupIndex if width == self.plan.parts.workgroup_lanes() => {
                 Val::Uniform(self.b.const_(Kind::S32, 0))
+            }
+            BuiltinOp::SubgroupLane if u64::from(self.lanes_per_vector()) <= width => {
+                let bases = self.vector_starts(|this, start| this.b.int_const(IntOp::And, start, width - 1));
+                self.linear(Linear { bases, stride: 1 })
+            }
+            BuiltinOp::SubgroupIndex if u64::from(self.lanes_per_vector()) <= width => {
+                let shift = width.trailing_zeros();
+                let bases = self.vector_starts(|this, start| this.b.shift_const(ShiftOp::ShrU, start, shift));
+                self.linear(Linear { bases, stride: 0 })
             }
             BuiltinOp::SubgroupLane => {
                 let index = self.local_index();
@@ -537,6 +605,16 @@ impl<'a> Lower<'a> {
         self.map_place(index, place)
     }
 
+    /// What is computed from the first lane of each vector; one for all where a subgroup is all lanes in flight.
+    fn vector_starts(&mut self, f: impl Fn(&mut Self, Reg) -> Reg) -> Bases {
+        let base = self.group.map_or_else(|| self.b.const_(Kind::S32, 0), |group| group.base);
+        if self.plan.parts.subgroup == Some(self.stride()) {
+            return Bases::Row(f(self, base));
+        }
+        let starts = self.bases(&Linear { bases: Bases::Row(base), stride: 1 });
+        Bases::Each(starts.into_iter().map(|start| f(self, start)).collect())
+    }
+
     fn map_place(&mut self, val: Val, f: impl Fn(&mut Self, Reg) -> Reg) -> Val {
         match val {
             Val::Uniform(reg) => Val::Uniform(f(self, reg)),
@@ -548,13 +626,12 @@ impl<'a> Lower<'a> {
         self.combine(IntOp::Mul, val, Val::Uniform(by))
     }
 
-    fn plus(&mut self, a: Val, b: Val) -> Val {
+    pub(super) fn plus(&mut self, a: Val, b: Val) -> Val {
         self.combine(IntOp::Add, a, b)
     }
 
     /// The sum or product of two places: a line where that is one.
     fn combine(&mut self, op: IntOp, a: Val, b: Val) -> Val {
-        use vyre_foundation::ir::DataType;
         if let (Val::Uniform(a), Val::Uniform(b)) = (&a, &b) {
             return Val::Uniform(self.b.int(op, *a, *b));
         }

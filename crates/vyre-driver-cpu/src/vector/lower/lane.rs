@@ -3,12 +3,14 @@
 //! Where all lanes that run go the same way, it is a branch. Where they part, the lanes of each way run under a mask, and a
 //! way that no lane takes is skipped. A loop that lanes leave one by one goes on while any is left.
 
-use super::{Bases, Exec, Lanes, Loop, Lower, Val, Var, uniform_kind, varying_kind};
+use super::atomic::Atomic;
+use super::{Bases, Exec, Lanes, Linear, Loop, Lower, Val, Var, uniform_kind, varying_kind};
 use crate::vector::code::{Address, Elem, IntCond, IntOp, Kind, MaskOp, Op, Reg, Rmw};
 use smallvec::SmallVec;
 use vyre_foundation::ir::{Block, ComputeOp, DataType, Local, Node, Operand, Value};
 
 /// A loop's bounds, all uniform.
+#[derive(Clone, Copy)]
 pub(super) struct Counted {
     pub(super) counter: Value,
     pub(super) lo: Reg,
@@ -23,6 +25,8 @@ const INLINE_LINES_MAX: u32 = 3;
 const SKIP_LINES_MIN: u32 = 6;
 /// Lines of a block that may be there twice, with and without masks.
 const COPIED_LINES_MAX: u32 = 300;
+/// How deep lines nest that are there with and without masks.
+const COPIES_MAX: u32 = 3;
 /// Trips of an innermost loop that needs no look at whether to stop.
 const UNPOLLED_TRIPS_MAX: u64 = 256;
 /// How deep rests of blocks nest.
@@ -95,7 +99,8 @@ impl<'a> Lower<'a> {
             }
             Node::Store { ty, buffer, index, value } => self.store(*ty, *buffer, *index, *value, site),
             Node::Atomic { result, op, ty, buffer, index, args } => {
-                let old = self.atomic(*op, *ty, *buffer, *index, args, result.is_some());
+                let line = Atomic { op: *op, ty: *ty, buffer: *buffer, index: *index, args };
+                let old = self.atomic(&line, result.is_some(), site);
                 if let (Some(result), Some(old)) = (result, old) {
                     self.define(*result, Val::Varying(old, None));
                 }
@@ -310,21 +315,33 @@ impl<'a> Lower<'a> {
         then: impl FnOnce(&mut Self),
         otherwise: impl FnOnce(&mut Self),
     ) {
+        self.fork_every(&[cond], vars, then, otherwise);
+    }
+
+    /// A branch that all lanes take together, on several conditions that must all hold.
+    pub(super) fn fork_every(
+        &mut self,
+        conds: &[Reg],
+        vars: &[Var],
+        then: impl FnOnce(&mut Self),
+        otherwise: impl FnOnce(&mut Self),
+    ) {
         let (yes, no, join) = (self.b.new_block(), self.b.new_block(), self.b.new_block());
-        self.b.branch(cond, yes, no);
+        let known = self.b.known();
+        self.branch_every(conds, yes, no);
         let (exec, continued, mark) = (self.exec.clone(), self.continued.clone(), self.mark());
-        self.b.begin(yes);
+        self.b.begin_behind(yes, known);
         then(self);
         let mut joins = self.jump_to(join, vars);
         self.back_to(mark);
         (self.exec, self.continued) = (exec.clone(), continued.clone());
-        self.b.begin(no);
+        self.b.begin_behind(no, known);
         otherwise(self);
         joins |= self.jump_to(join, vars);
         self.back_to(mark);
         (self.exec, self.continued) = (exec, continued);
         if joins {
-            self.b.begin(join);
+            self.b.begin_behind(join, known);
             self.bind(vars);
         }
     }
@@ -364,13 +381,14 @@ impl<'a> Lower<'a> {
                 |this| this.lane_block(otherwise, info.else_site, 0),
             );
         }
-        let copies = !info.leaves && !self.copied && info.size <= COPIED_LINES_MAX;
-        match if copies { self.whole_group(cond, 3) } else { None } {
+        // The masked copy has no further copies in it, so a line is there once more for each level.
+        let copies = !info.leaves && self.copies < COPIES_MAX && info.size <= COPIED_LINES_MAX;
+        match if copies { self.whole_group(cond, 4) } else { None } {
             Some(whole) => {
                 let vars = self.assigned(&[then, otherwise], false);
-                self.copied = true;
-                self.fork(
-                    whole,
+                self.copies += 1;
+                self.fork_every(
+                    &whole,
                     &vars,
                     |this| this.lane_block(then, site + 1, 0),
                     |this| {
@@ -379,24 +397,25 @@ impl<'a> Lower<'a> {
                         this.b.leave_cold();
                     },
                 );
-                self.copied = false;
+                self.copies -= 1;
             }
             None => self.part(cond, then, otherwise, site),
         }
     }
 
-    /// Whether a condition holds for all lanes in flight, an `S32`, where one look tells: `i < n` with lanes in a row,
-    /// what is the same for the lanes in flight, and both of two such. `depth` bounds the search.
-    fn whole_group(&mut self, cond: Operand, depth: u32) -> Option<Reg> {
+    /// Whether a condition holds for all lanes in flight, where one look tells: `S32`s that must all hold. Such are `i < n`
+    /// and `i > n` with lanes in a row, what is the same for the lanes in flight, and both of two such. `depth` bounds the
+    /// search.
+    fn whole_group(&mut self, cond: Operand, depth: u32) -> Option<Lanes> {
         if self.exec.masks.is_some() || depth == 0 {
             return None;
         }
         let node = self.plan.defs[cond.value()?.index()]?;
         let Node::Compute { op, ty, args, .. } = node else { return None };
         if let (ComputeOp::And, DataType::Bool) = (op, ty) {
-            let first = self.whole_group(args[0], depth - 1)?;
-            let second = self.whole_group(args[1], depth - 1)?;
-            return Some(self.b.int(IntOp::And, first, second));
+            let mut all = self.whole_group(args[0], depth - 1)?;
+            all.extend(self.whole_group(args[1], depth - 1)?);
+            return Some(all);
         }
         if let Some(holds) = self.steady_condition(cond) {
             return Some(holds);
@@ -406,37 +425,38 @@ impl<'a> Lower<'a> {
             (ComputeOp::Gt, DataType::U32) => (args[1], args[0]),
             _ => return None,
         };
-        let line = self.line_of(small).filter(|line| line.stride == 1)?;
-        let limit = self.flat(large)?;
+        let grows = |this: &mut Self, operand| this.line_of(operand).filter(|line| line.stride == 1);
+        if let Some(line) = grows(self, small) {
+            let limit = self.flat(large)?;
+            let (starts, reach) = self.starts(&line);
+            let more = self.b.int(IntOp::MaxU, limit, reach);
+            let whole = self.b.int(IntOp::Sub, more, reach);
+            return Some(starts.iter().map(|start| self.b.cmp(IntCond::LtU, *start, whole)).collect());
+        }
+        // The first lane is above the limit, and the last one has not wrapped.
+        let line = grows(self, large)?;
+        let limit = self.flat(small)?;
+        let (starts, reach) = self.starts(&line);
+        let above = starts.iter().map(|start| self.b.cmp(IntCond::LtU, limit, *start)).collect::<Lanes>();
+        let last = self.b.int_const(IntOp::Xor, reach, u32::MAX.into());
+        let straight = starts.iter().map(|start| self.b.cmp(IntCond::LeU, *start, last));
+        Some(straight.chain(above).collect())
+    }
+
+    /// Where the rows of a line start, and how far the last lane of a row is from its first.
+    fn starts(&mut self, line: &Linear) -> (Lanes, Reg) {
         let (starts, reach) = match &line.bases {
             Bases::Row(base) => (SmallVec::from_elem(*base, 1), self.stride() - 1),
             Bases::Each(bases) => (bases.clone(), self.lanes_per_vector() - 1),
         };
-        let reach = self.b.const_(Kind::S32, reach.into());
-        let more = self.b.int(IntOp::MaxU, limit, reach);
-        let whole = self.b.int(IntOp::Sub, more, reach);
-        let fit: Lanes = starts.iter().map(|start| self.b.cmp(IntCond::LtU, *start, whole)).collect();
-        Some(self.every(&fit))
+        (starts, self.b.const_(Kind::S32, reach.into()))
     }
 
-    /// Whether all of some `S32` truth values hold.
-    pub(super) fn every(&mut self, conds: &[Reg]) -> Reg {
-        let mut all = conds[0];
-        for (at, cond) in conds.iter().enumerate().skip(1) {
-            if !conds[..at].contains(cond) {
-                all = self.b.int(IntOp::And, all, *cond);
-            }
-        }
-        all
-    }
-
-    /// A comparison that comes out the same for the lanes of each vector: whether it holds for all, an `S32`.
-    fn steady_condition(&mut self, cond: Operand) -> Option<Reg> {
+    /// A comparison that comes out the same for the lanes of each vector: whether it holds, an `S32` for each.
+    fn steady_condition(&mut self, cond: Operand) -> Option<Lanes> {
         let (op, ty, args) = self.comparison(cond)?;
         let (first, second) = (self.steady(args[0])?, self.steady(args[1])?);
-        let holds: Lanes =
-            first.iter().zip(&second).map(|(a, b)| self.compute(op, ty, ty, &[*a, *b])).collect();
-        Some(self.every(&holds))
+        Some(first.iter().zip(&second).map(|(a, b)| self.compute(op, ty, ty, &[*a, *b])).collect())
     }
 
     /// The comparison of 32-bit integers that a condition is, if its operands are at hand: it may come from an earlier
@@ -537,18 +557,18 @@ impl<'a> Lower<'a> {
             let (lo, hi) = (self.scalar(lo), self.scalar(hi));
             let vars = self.assigned(&[body], false);
             let looped = Counted { counter, lo, hi, step, site };
-            return self.loop_together(looped, vars, |this| this.lane_block(body, site + 1, 0));
+            return self.loop_unchecked(looped, vars, body);
         }
         self.loop_apart(counter, [lo, hi], step, body, site);
     }
 
     /// A loop of which all lanes that run make the same trips.
-    pub(super) fn loop_together(&mut self, looped: Counted, vars: Vec<Var>, body: impl FnOnce(&mut Self)) {
+    pub(super) fn loop_together(&mut self, looped: Counted, vars: &[Var], body: impl FnOnce(&mut Self)) {
         let Counted { counter, lo, hi, step, site } = looped;
-        let (head, exit) = (self.b.new_block(), self.b.new_block());
+        let (head, exit, known) = (self.b.new_block(), self.b.new_block(), self.b.known());
         let next = self.plan.lines[site as usize].continues.then(|| self.b.new_block());
         let some = self.b.cmp(IntCond::LtU, lo, hi);
-        let start = self.state(&vars);
+        let start = self.state(vars);
         let mut args = vec![lo];
         args.extend(&start);
         match self.b.constant(some) {
@@ -557,25 +577,25 @@ impl<'a> Lower<'a> {
             None => {
                 let (enter, skip) = (self.b.new_block(), self.b.new_block());
                 self.b.branch(some, enter, skip);
-                self.b.begin(skip);
+                self.b.begin_behind(skip, known);
                 self.b.jump(exit, &start);
-                self.b.begin(enter);
+                self.b.begin_behind(enter, known);
                 self.b.jump(head, &args);
             }
         }
         let mark = self.mark();
-        self.b.begin(head);
+        self.b.begin_behind(head, known);
         let count = self.b.param(Kind::S32);
-        self.bind(&vars);
+        self.bind(vars);
         self.set_value(counter, Val::Uniform(count));
-        self.loops.push(Loop::Together { exit, next, vars: vars.clone() });
+        self.loops.push(Loop::Together { exit, next, vars: vars.to_vec() });
         body(self);
         self.loops.pop();
         if let Some(next) = next {
-            self.jump_to(next, &vars);
+            self.jump_to(next, vars);
             if self.b.is_target(next) {
-                self.b.begin(next);
-                self.bind(&vars);
+                self.b.begin_behind(next, known);
+                self.bind(vars);
             }
         }
         if self.b.is_open() {
@@ -584,18 +604,19 @@ impl<'a> Lower<'a> {
             let more = self.b.cmp(IntCond::LtU, step_reg, left);
             let (again, out) = (self.b.new_block(), self.b.new_block());
             self.b.branch(more, again, out);
-            self.b.begin(out);
-            let end = self.state(&vars);
+            let here = self.b.known();
+            self.b.begin_behind(out, here);
+            let end = self.state(vars);
             self.b.jump(exit, &end);
-            self.b.begin(again);
+            self.b.begin_behind(again, here);
             self.poll_loop(site, lo, hi);
             let mut args = vec![self.b.int_const(IntOp::Add, count, step.into())];
-            args.extend(self.state(&vars));
+            args.extend(self.state(vars));
             self.b.jump(head, &args);
         }
         self.back_to(mark);
-        self.b.begin(exit);
-        self.bind(&vars);
+        self.b.begin_behind(exit, known);
+        self.bind(vars);
     }
 
     /// A loop that lanes leave one by one.
@@ -609,15 +630,15 @@ impl<'a> Lower<'a> {
         let outer = self.continued.clone();
         let mut vars = self.assigned(&[body], false);
         let counts: Lanes = if one_counter { SmallVec::from_elem(self.scalar(lo), 1) } else { lows };
-        let (head, exit) = (self.b.new_block(), self.b.new_block());
+        let (head, exit, known) = (self.b.new_block(), self.b.new_block(), self.b.known());
         let any = self.any(&active);
         if self.b.constant(any).is_none_or(|bits| bits == 0) {
             let (enter, skip) = (self.b.new_block(), self.b.new_block());
             let start = self.state(&vars);
             self.b.branch(any, enter, skip);
-            self.b.begin(skip);
+            self.b.begin_behind(skip, known);
             self.b.jump(exit, &start);
-            self.b.begin(enter);
+            self.b.begin_behind(enter, known);
         }
         self.set_exec(active);
         vars.push(Var::Exec);
@@ -626,7 +647,7 @@ impl<'a> Lower<'a> {
         self.b.jump(head, &args);
 
         let mark = self.mark();
-        self.b.begin(head);
+        self.b.begin_behind(head, known);
         let kind = if one_counter { Kind::S32 } else { Kind::V32 };
         let counts: Lanes = counts.iter().map(|_| self.b.param(kind)).collect();
         self.bind(&vars);
@@ -650,11 +671,12 @@ impl<'a> Lower<'a> {
             let more = self.b.cmp(IntCond::LtU, step, left);
             let (go_on, last) = (self.b.new_block(), self.b.new_block());
             self.b.branch(more, go_on, last);
-            self.b.begin(last);
+            let here = self.b.known();
+            self.b.begin_behind(last, here);
             let locals = &vars[..vars.len() - 1];
             let end = self.state(locals);
             self.b.jump(exit, &end);
-            self.b.begin(go_on);
+            self.b.begin_behind(go_on, here);
         } else {
             let counts_now = self.spread(&val, DataType::U32);
             let step = self.b.const_(Kind::V32, step.into());
@@ -668,11 +690,12 @@ impl<'a> Lower<'a> {
         }
         let any = self.any(&on);
         self.b.branch(any, again, out);
-        self.b.begin(out);
+        let here = self.b.known();
+        self.b.begin_behind(out, here);
         vars.pop();
         let end = self.state(&vars);
         self.b.jump(exit, &end);
-        self.b.begin(again);
+        self.b.begin_behind(again, here);
         self.poll();
         let mut args: Vec<Reg> =
             counts.iter().map(|count| self.b.int_const(IntOp::Add, *count, step.into())).collect();
@@ -681,7 +704,7 @@ impl<'a> Lower<'a> {
         self.b.jump(head, &args);
         self.back_to(mark);
         (self.exec, self.continued) = (before, outer);
-        self.b.begin(exit);
+        self.b.begin_behind(exit, known);
         self.bind(&vars);
     }
 

@@ -6,8 +6,10 @@
 
 use super::{Bases, Lanes, Linear, Lower, Val, context, varying_kind};
 use crate::vector::code::{
-    Address, Elem, Float, FloatCond, Indexed, IntCond, IntOp, Kind, MaskOp, Num, Op, Reg, ShiftOp,
+    Address, BitOp, BlockId, Elem, Float, FloatCond, Indexed, IntCond, IntOp, Kind, MaskOp, Num, Op, Reg,
+    ShiftOp,
 };
+use smallvec::SmallVec;
 use vyre_foundation::ir::{BufferId, DataType, Local, Operand, Tile};
 
 /// Where a buffer is.
@@ -84,8 +86,13 @@ impl Lower<'_> {
 
     /// Whether a line's element is known to be there. The proof holds for lanes that run, so it is good for a scalar
     /// access only where no mask can be empty.
-    fn is_proven(&self, site: u32) -> bool {
-        self.plan.facts.in_bounds(None, site)
+    pub(super) fn is_proven(&self, site: u32) -> bool {
+        self.plan.facts.in_bounds(None, site) || self.is_assumed(site)
+    }
+
+    /// Whether the code at hand only runs where the line's elements are there, for lanes that run and others.
+    fn is_assumed(&self, site: u32) -> bool {
+        self.assumed.iter().any(|assumed| assumed.site == site)
     }
 
     // Uniform accesses.
@@ -93,70 +100,72 @@ impl Lower<'_> {
     /// A load at a uniform index whose result is uniform.
     pub(super) fn load_uniform(&mut self, ty: DataType, buffer: BufferId, index: Operand) -> Reg {
         let index = self.scalar(index);
-        self.load_one(ty, buffer, index)
+        self.load_some(ty, buffer, &[index], ty.is_float())[0]
     }
 
-    /// The element at a uniform index as a uniform register.
-    fn load_one(&mut self, ty: DataType, buffer: BufferId, index: Reg) -> Reg {
-        self.load_some(ty, buffer, &[index])[0]
-    }
-
-    /// The elements at uniform indices as uniform registers.
-    fn load_some(&mut self, ty: DataType, buffer: BufferId, indices: &[Reg]) -> Lanes {
-        let raw: Lanes = match self.reads_words(ty, buffer) {
-            true => indices.iter().map(|index| self.load_word(buffer, *index)).collect(),
-            false => self.load_elements(buffer, elem(ty), indices),
-        };
-        if !ty.is_float() {
-            return raw;
+    /// The elements at uniform indices as uniform registers, or as vectors of equal lanes.
+    fn load_some(&mut self, ty: DataType, buffer: BufferId, indices: &[Reg], spread: bool) -> Lanes {
+        if self.reads_words(ty, buffer) {
+            let words: Lanes = indices.iter().map(|index| self.load_word(buffer, *index)).collect();
+            return if spread {
+                words.iter().map(|word| self.b.emit(Op::Splat(*word))).collect()
+            } else {
+                words
+            };
         }
-        raw.into_iter()
-            .map(|raw| {
-                let raw = self.b.emit(Op::Splat(raw));
-                self.after_load(ty, raw)
-            })
-            .collect()
+        let raw = self.load_elements(buffer, elem(ty), indices, spread);
+        raw.into_iter().map(|raw| self.after_load(ty, raw)).collect()
     }
 
-    /// Elements at uniform indices, each or 0: `S`s by their kind.
-    fn load_elements(&mut self, buffer: BufferId, elem: Elem, indices: &[Reg]) -> Lanes {
+    /// Elements at uniform indices, each or 0: scalars, or vectors of equal lanes.
+    fn load_elements(&mut self, buffer: BufferId, elem: Elem, indices: &[Reg], spread: bool) -> Lanes {
         let regs = self.buffer(buffer);
+        let load = |from| if spread { Op::LoadSplat(elem, from) } else { Op::LoadS(elem, from) };
         let direct = |this: &mut Self| -> Lanes {
             let at = |index: &Reg| {
                 let index = this.b.convert(Num::U32, Num::U64, *index);
                 let from = Address { base: regs.base, index: Some((index, elem.bytes() as u8)), disp: 0 };
-                this.b.emit(Op::LoadS(elem, from))
+                this.b.emit(load(from))
             };
             indices.iter().map(at).collect()
         };
-        let there: Lanes = indices.iter().map(|index| self.b.cmp(IntCond::LtU, *index, regs.len)).collect();
-        let all_there = self.every(&there);
+        if let Some(addresses) = self.assumed_addresses(self.site, elem) {
+            return addresses.into_iter().take(indices.len()).map(|from| self.b.emit(load(from))).collect();
+        }
         // A proof holds for lanes that run, so it is good only where some do.
         let proven = self.is_proven(self.site) && self.exec.masks.is_none() && !self.speculative;
-        if proven || self.b.constant(all_there).is_some_and(|there| there != 0) {
+        if proven || self.is_assumed(self.site) {
             return direct(self);
         }
-        if self.speculative {
-            return indices
-                .iter()
-                .zip(there)
-                .map(|(at, there)| self.load_or_zero(regs, elem, *at, there))
-                .collect();
+        let there: Lanes = indices.iter().map(|index| self.b.cmp(IntCond::LtU, *index, regs.len)).collect();
+        if there.iter().all(|there| self.b.constant(*there).is_some_and(|there| there != 0)) {
+            return direct(self);
         }
-        self.two_ways(all_there, elem.scalar(), direct, |this| {
-            indices.iter().zip(there).map(|(at, there)| this.load_or_zero(regs, elem, *at, there)).collect()
-        })
+        let checked = |this: &mut Self| -> Lanes {
+            indices
+                .iter()
+                .zip(&there)
+                .map(|(at, there)| {
+                    let base = this.place_or_zero(regs, elem, *at, *there);
+                    this.b.emit(load(Address { base, index: None, disp: 0 }))
+                })
+                .collect()
+        };
+        if self.speculative {
+            return checked(self);
+        }
+        let kind = if spread { elem.vector() } else { elem.scalar() };
+        self.two_ways(&there, kind, direct, checked)
     }
 
-    /// The element at a uniform index if it is `there`, or 0, without a branch.
-    fn load_or_zero(&mut self, regs: BufferRegs, elem: Elem, index: Reg, there: Reg) -> Reg {
+    /// The address of the element at a uniform index if it is `there`, or of a zero, without a branch.
+    fn place_or_zero(&mut self, regs: BufferRegs, elem: Elem, index: Reg, there: Reg) -> Reg {
         let wide = self.b.convert(Num::U32, Num::U64, index);
         let shift = elem.bytes().trailing_zeros();
         let bytes = self.b.shift_const(ShiftOp::Shl, wide, shift);
         let inside = self.b.int(IntOp::Add, regs.base, bytes);
         let zero = self.b.int_const(IntOp::Add, self.context, context::ZERO as u64);
-        let base = self.b.emit(Op::Select(there, inside, zero));
-        self.b.emit(Op::LoadS(elem, Address { base, index: None, disp: 0 }))
+        self.b.emit(Op::Select(there, inside, zero))
     }
 
     /// Four bytes from a uniform index on, those out of bounds 0.
@@ -170,7 +179,8 @@ impl Lower<'_> {
             let at = self.b.emit(Op::Select(wrapped, beyond, at));
             let regs = self.buffer(buffer);
             let there = self.b.cmp(IntCond::LtU, at, regs.len);
-            let found = self.load_or_zero(regs, Elem::U8, at, there);
+            let base = self.place_or_zero(regs, Elem::U8, at, there);
+            let found = self.b.emit(Op::LoadS(Elem::U8, Address { base, index: None, disp: 0 }));
             let placed = self.b.shift_const(ShiftOp::Shl, found, 8 * byte as u32);
             word = self.b.int(IntOp::Or, word, placed);
         }
@@ -181,14 +191,11 @@ impl Lower<'_> {
 
     pub(super) fn load(&mut self, ty: DataType, buffer: BufferId, index: Operand, site: u32) -> Val {
         if let Some(index) = self.flat(index) {
-            let reg = self.load_one(ty, buffer, index);
-            let lanes = self.spread(&Val::Uniform(reg), ty.computes_as());
-            return Val::Varying(lanes, None);
+            let reg = self.load_some(ty, buffer, &[index], true)[0];
+            return Val::Varying(Lanes::from_elem(reg, self.vectors), None);
         }
         if let Some(indices) = self.steady(index) {
-            let found = self.load_some(ty, buffer, &indices);
-            let lanes = found.into_iter().map(|reg| self.spread_reg(reg, ty.computes_as())).collect();
-            return Val::Varying(lanes, None);
+            return Val::Varying(self.load_some(ty, buffer, &indices, true), None);
         }
         let raw = if self.reads_words(ty, buffer) {
             self.load_words(buffer, index)
@@ -207,7 +214,7 @@ impl Lower<'_> {
             return self.gather(elem, buffer, &indices, proven);
         };
         let row = |this: &mut Self| -> Lanes {
-            let addresses = this.row(regs, elem, &line);
+            let addresses = this.row(regs, elem, &line, site);
             let mut found = Lanes::new();
             for (at, from) in addresses.iter().enumerate() {
                 // Vectors that are rows of their own may share their columns.
@@ -218,48 +225,81 @@ impl Lower<'_> {
             }
             found
         };
-        if proven && self.exec.masks.is_none() {
+        if proven && self.exec.masks.is_none() || self.is_assumed(site) {
             return row(self);
         }
         let fits = self.fits(regs, &line);
-        self.two_ways(fits, elem.vector(), row, |this| this.gather(elem, buffer, &indices, proven))
+        self.two_ways(&fits, elem.vector(), row, |this| this.gather(elem, buffer, &indices, proven))
     }
 
-    /// Registers from one of two ways, the second of them rare.
+    /// Registers from one of two ways: if all conditions hold, which is what mostly happens, or not.
     fn two_ways(
         &mut self,
-        cond: Reg,
+        conds: &[Reg],
         kind: Kind,
         then: impl FnOnce(&mut Self) -> Lanes,
         otherwise: impl FnOnce(&mut Self) -> Lanes,
     ) -> Lanes {
         let (yes, no, join) = (self.b.new_block(), self.b.new_block(), self.b.new_block());
-        self.b.branch(cond, yes, no);
-        self.b.begin(yes);
+        let known = self.b.known();
+        self.branch_every(conds, yes, no);
+        self.b.begin_behind(yes, known);
         let regs = then(self);
         self.b.jump(join, &regs);
-        self.b.begin(no);
+        self.b.begin_behind(no, known);
         self.b.set_cold();
         let regs = otherwise(self);
         self.b.jump(join, &regs);
-        self.b.begin(join);
+        self.b.begin_behind(join, known);
         regs.iter().map(|_| self.b.param(kind)).collect()
     }
 
-    /// Whether all elements of a line that grows by one are there, an `S32`.
-    fn fits(&mut self, regs: BufferRegs, line: &Linear) -> Reg {
+    /// Goes to `yes` if all conditions hold, or else to `no`, which is rare.
+    pub(super) fn branch_every(&mut self, conds: &[Reg], yes: BlockId, no: BlockId) {
+        let mut left: Lanes = SmallVec::new();
+        for (at, cond) in conds.iter().enumerate() {
+            // One must be left, or `no` could not be reached.
+            let holds = self.b.constant(*cond) == Some(1) && at + 1 < conds.len();
+            if !holds && !left.contains(cond) {
+                left.push(*cond);
+            }
+        }
+        let Some((last, others)) = left.split_last() else { return self.b.jump(yes, &[]) };
+        if others.is_empty() {
+            return self.b.branch(*last, yes, no);
+        }
+        let known = self.b.known();
+        for (at, cond) in left.iter().enumerate() {
+            let next = if at + 1 == left.len() { yes } else { self.b.new_block() };
+            let miss = self.b.new_block();
+            self.b.branch(*cond, next, miss);
+            self.b.begin_behind(miss, known);
+            self.b.set_cold();
+            self.b.jump(no, &[]);
+            if next != yes {
+                self.b.begin_behind(next, known);
+            }
+        }
+    }
+
+    /// Whether all elements of a line that grows by one are there: `S32`s that must all hold.
+    fn fits(&mut self, regs: BufferRegs, line: &Linear) -> Lanes {
         match &line.bases {
-            Bases::Row(base) => self.b.cmp(IntCond::LtU, *base, regs.whole),
+            Bases::Row(base) => {
+                let whole = if self.vectors == 1 { regs.whole_vector } else { regs.whole };
+                Lanes::from_elem(self.b.cmp(IntCond::LtU, *base, whole), 1)
+            }
             Bases::Each(bases) => {
-                let fit: Lanes =
-                    bases.iter().map(|base| self.b.cmp(IntCond::LtU, *base, regs.whole_vector)).collect();
-                self.every(&fit)
+                bases.iter().map(|base| self.b.cmp(IntCond::LtU, *base, regs.whole_vector)).collect()
             }
         }
     }
 
     /// The addresses of the elements of a line that grows by one, one for each vector in flight.
-    fn row(&mut self, regs: BufferRegs, elem: Elem, line: &Linear) -> Vec<Address> {
+    fn row(&mut self, regs: BufferRegs, elem: Elem, line: &Linear, site: u32) -> Vec<Address> {
+        if let Some(addresses) = self.assumed_addresses(site, elem) {
+            return addresses;
+        }
         let vector = (self.lanes_per_vector() * elem.bytes()) as i32;
         let (base, disp) = match regs.offset {
             Some(offset) => (self.scratch, offset as i32),
@@ -334,7 +374,7 @@ impl Lower<'_> {
         };
         let count = indices.len();
         self.two_ways(
-            fits,
+            &[fits],
             Kind::V32,
             |this| (0..count).map(|at| word(this, at)).collect(),
             |this| (0..count).map(|at| this.bytes_of(buffer, indices[at], exec[at])).collect(),
@@ -371,6 +411,9 @@ impl Lower<'_> {
         let values = self.vectors(value);
         let values: Lanes = values.into_iter().map(|reg| self.before_store(ty, storage, reg)).collect();
         let (elem, regs, proven) = (elem(ty), self.buffer(buffer), self.is_proven(site));
+        if let Some(index) = self.flat(index) {
+            return self.store_one(elem, regs, index, &values, proven);
+        }
         let line = self.line_of(index).filter(|line| line.stride == 1);
         let indices = self.vectors(index);
         let Some(line) = line else {
@@ -378,17 +421,23 @@ impl Lower<'_> {
         };
         let masks = self.exec.masks.clone();
         let row = |this: &mut Self| {
-            for (at, to) in this.row(regs, elem, &line).into_iter().enumerate() {
-                let mask = masks.as_ref().map(|masks| masks[at]);
-                this.b.effect(Op::StoreV(elem, to, values[at], mask));
+            for (at, to) in this.row(regs, elem, &line, site).into_iter().enumerate() {
+                let (mut value, mut mask) = (values[at], masks.as_ref().map(|masks| masks[at]));
+                // Only this thread sees the workgroup's memory, so lanes that are off may write what is there: a later load
+                // gets a whole vector sooner than one from parts.
+                if let (Some(on), Some(_)) = (mask, regs.offset) {
+                    let old = this.b.emit(Op::LoadV(elem, to, None));
+                    (value, mask) = (this.b.emit(Op::Select(on, value, old)), None);
+                }
+                this.b.effect(Op::StoreV(elem, to, value, mask));
             }
         };
-        if proven && self.exec.masks.is_none() {
+        if proven && self.exec.masks.is_none() || self.is_assumed(site) {
             return row(self);
         }
         let fits = self.fits(regs, &line);
         self.two_ways(
-            fits,
+            &fits,
             Kind::V32,
             |this| {
                 row(this);
@@ -399,6 +448,57 @@ impl Lower<'_> {
                 Lanes::new()
             },
         );
+    }
+
+    /// A store of all lanes to one element: the last lane that runs has its way.
+    fn store_one(&mut self, elem: Elem, regs: BufferRegs, index: Reg, values: &[Reg], proven: bool) {
+        let wide = self.b.convert(Num::U32, Num::U64, index);
+        let to = Address { base: regs.base, index: Some((wide, elem.bytes() as u8)), disp: 0 };
+        let yes = self.b.const_(Kind::S32, 1);
+        let there = if proven { yes } else { self.b.cmp(IntCond::LtU, index, regs.len) };
+        let Some(masks) = self.exec.masks.clone() else {
+            let last = values[values.len() - 1];
+            let put = |this: &mut Self| {
+                let value = this.b.emit(Op::Extract(last, this.lanes_per_vector() as u8 - 1));
+                this.b.effect(Op::StoreS(elem, to, value));
+            };
+            return if proven { put(self) } else { self.fork(there, &[], put, |_| {}) };
+        };
+        let any = self.any(&masks);
+        self.fork_every(
+            &[there, any],
+            &[],
+            |this| {
+                let value = this.running_lane(elem, values, &masks, true);
+                this.b.effect(Op::StoreS(elem, to, value));
+            },
+            |_| {},
+        );
+    }
+
+    /// What the first or last lane that runs holds, through memory: a scalar.
+    pub(super) fn running_lane(&mut self, elem: Elem, values: &[Reg], masks: &[Reg], last: bool) -> Reg {
+        let (lanes, zero) = (u64::from(self.lanes_per_vector()), self.b.const_(Kind::S32, 0));
+        let mut found = zero;
+        let order: Vec<usize> =
+            if last { (0..masks.len()).collect() } else { (0..masks.len()).rev().collect() };
+        for vector in order {
+            let bits = self.b.emit(Op::MaskToBits(masks[vector]));
+            let lane = if last {
+                let above = self.b.emit(Op::Bit(BitOp::Clz, bits));
+                self.b.int_const(IntOp::Xor, above, 31)
+            } else {
+                self.b.emit(Op::Bit(BitOp::Ctz, bits))
+            };
+            let lane = self.b.int_const(IntOp::Add, lane, vector as u64 * lanes);
+            let any = self.b.cmp(IntCond::Ne, bits, zero);
+            found = if masks.len() == 1 { lane } else { self.b.emit(Op::Select(any, lane, found)) };
+        }
+        let whole = if elem == Elem::B64 { Elem::B64 } else { Elem::B32 };
+        let row = self.scratch_at(self.exchange);
+        self.put_row(whole, row, values);
+        let index = self.b.convert(Num::U32, Num::U64, found);
+        self.b.emit(Op::LoadS(whole, Address { index: Some((index, whole.bytes() as u8)), ..row }))
     }
 
     fn scatter(&mut self, elem: Elem, buffer: BufferId, indices: &[Reg], values: &[Reg], proven: bool) {

@@ -6,7 +6,7 @@
 //!
 //! - `plan`: what is uniform, what splits, what must outlast a run.
 //! - `group`: workgroups and the lines they take together.
-//! - `lane`: control flow among lanes, by masks.
+//! - `lane`: control flow among lanes, by masks. `hoist`: checks of accesses that loops need not make.
 //! - `compute`, `cast`: the ops on a lane's own values. `memory`, `atomic`, `subgroup`: the others.
 //!
 //! Not here: what any of it looks like in machine code.
@@ -15,13 +15,14 @@ mod atomic;
 mod cast;
 mod compute;
 mod group;
+mod hoist;
 mod lane;
 mod memory;
 mod plan;
 mod subgroup;
 
 use super::build::Builder;
-use super::code::{Address, Elem, Function, IntCond, IntOp, Kind, Num, Op, Reg};
+use super::code::{Address, Elem, Function, IntOp, Kind, Op, Reg};
 use plan::Plan;
 use smallvec::SmallVec;
 use vyre_foundation::ir::{DataType, Literal, Local, Node, Operand, Value};
@@ -188,8 +189,10 @@ struct Lower<'a> {
     loops: Vec<Loop>,
     /// The locals assigned in the run at hand that have memory.
     dirty: Vec<Local>,
-    /// Whether the code at hand is one of two copies.
-    copied: bool,
+    /// How often lines at hand stand there with masks too.
+    copies: u32,
+    /// The lines whose elements are there whenever the code at hand runs.
+    assumed: Vec<hoist::Assumed>,
     /// Whether lines run that the program might not reach.
     speculative: bool,
     /// The line at hand.
@@ -375,29 +378,9 @@ impl<'a> Lower<'a> {
             let first = self.join_reg(lanes[0], ty);
             return self.equal_lanes(first, ty);
         };
-        // The lanes go through memory, and the first that runs is read back.
-        let at = self.exchange;
-        let mut first = self.b.const_(Kind::S32, 0);
-        for (at_vector, mask) in masks.iter().enumerate().rev() {
-            let bits = self.b.emit(Op::MaskToBits(*mask));
-            let lane = self.b.emit(Op::Bit(super::code::BitOp::Ctz, bits));
-            let lane =
-                self.b.int_const(IntOp::Add, lane, at_vector as u64 * u64::from(self.lanes_per_vector()));
-            let zero = self.b.const_(Kind::S32, 0);
-            let any = self.b.cmp(IntCond::Ne, bits, zero);
-            first = self.b.emit(Op::Select(any, lane, first));
-        }
-        let wide = ty.bits() == 64;
-        let elem = if wide { Elem::B64 } else { Elem::B32 };
-        for (at_vector, reg) in lanes.iter().enumerate() {
-            let reg = self.bits_of(*reg);
-            let to =
-                self.scratch_at(at + at_vector as u64 * u64::from(self.lanes_per_vector() * elem.bytes()));
-            self.b.effect(Op::StoreV(elem, to, reg, None));
-        }
-        let index = self.b.convert(Num::U32, Num::U64, first);
-        let from = Address { index: Some((index, elem.bytes() as u8)), ..self.scratch_at(at) };
-        let found = self.b.emit(Op::LoadS(elem, from));
+        let elem = if ty.bits() == 64 { Elem::B64 } else { Elem::B32 };
+        let lanes: Lanes = lanes.iter().map(|reg| self.bits_of(*reg)).collect();
+        let found = self.running_lane(elem, &lanes, &masks, false);
         if ty.is_float() { self.b.emit(Op::Splat(found)) } else { found }
     }
 
@@ -468,9 +451,9 @@ impl<'a> Lower<'a> {
         (elem, Address { index, ..self.scratch_at(disp) })
     }
 
-    /// A mask takes 4 bytes a vector, in a row as long as that of the lanes' words.
+    /// A mask takes 4 bytes, where the first lane's word would be.
     fn mask_slot(&self, slot: Slot, vector: usize) -> Address {
-        let offset = slot.offset + 4 * vector as u64;
+        let offset = slot.offset + vector as u64 * u64::from(4 * self.lanes_per_vector());
         let Some(group) = self.group else { return self.scratch_at(offset) };
         Address { index: Some((group.base_wide, 4)), ..self.scratch_at(offset) }
     }

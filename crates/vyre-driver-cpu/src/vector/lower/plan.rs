@@ -7,7 +7,8 @@
 
 use super::Shape;
 use vyre_foundation::ir::{
-    BufferKind, ComputeOp, DataType, Node, Operand, ProgramParts, Value, value_types, walk,
+    Block, BufferId, BufferKind, BuiltinOp, ComputeOp, DataType, Node, Operand, ProgramParts, Value,
+    value_types, walk,
 };
 use vyre_foundation::opt::range;
 use vyre_foundation::validate::ValidProgram;
@@ -54,6 +55,8 @@ pub(super) struct Plan<'a> {
     pub(super) locals: Vec<LocalInfo>,
     /// The line that assigns each value.
     pub(super) defs: Vec<Option<&'a Node>>,
+    /// The site of that line.
+    pub(super) sites: Vec<u32>,
     /// Whether one register holds a value for all lanes.
     pub(super) uniform: Vec<bool>,
     /// Whether a value is kept in memory from the run that assigns it to those that use it.
@@ -85,6 +88,7 @@ impl<'a> Plan<'a> {
                 body.locals.len()
             ],
             defs: vec![None; body.values.len()],
+            sites: vec![0; body.values.len()],
             uniform: Vec::new(),
             crosses: vec![false; body.values.len()],
             again: vec![false; body.values.len()],
@@ -101,6 +105,7 @@ impl<'a> Plan<'a> {
         // Where all lanes of a workgroup are in flight at once, nothing splits.
         if parts.workgroup_lanes() > u64::from(plan.vectors * plan.lanes) {
             plan.mark_group_level(&body.block, 0, &mut Vec::new());
+            plan.mark_row_loops(&body.block, 0);
         }
         plan.find_jumps(&body.block, 0, &mut Vec::new(), true);
         // Group-level loops have a uniform counter, whatever their bounds look like.
@@ -121,8 +126,42 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// Whether an operand is a lane's number in its workgroup.
+    pub(super) fn is_lane(&self, operand: Operand) -> bool {
+        let [_, y, z] = self.parts.workgroup;
+        match operand.value().and_then(|value| self.defs[value.index()]) {
+            Some(Node::Builtin { op: BuiltinOp::LocalIndex, .. }) => true,
+            Some(Node::Builtin { op: BuiltinOp::LocalId, axis: Some(axis), .. }) => {
+                axis.index() == 0 && y == 1 && z == 1
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether every lane writes its own element of the buffer before anything else happens to it, and there are no others:
+    /// what it starts from does not matter.
+    pub(super) fn is_written_first(&self, buffer: BufferId) -> bool {
+        let touches = |node: &Node| {
+            let mut any = false;
+            node.for_each_buffer(|id| any |= id == buffer);
+            any
+        };
+        let mut first = None;
+        walk(&self.parts.body.block, |_, depth, node| {
+            if touches(node) {
+                first.get_or_insert((depth, node));
+            }
+        });
+        let whole =
+            self.parts.buffer(buffer).len.is_some_and(|len| u64::from(len) <= self.parts.workgroup_lanes());
+        match first {
+            Some((0, Node::Store { index, .. })) => whole && self.is_lane(*index),
+            _ => false,
+        }
+    }
+
     /// Whether no lane writes the buffer.
-    pub(super) fn is_constant(&self, buffer: vyre_foundation::ir::BufferId) -> bool {
+    pub(super) fn is_constant(&self, buffer: BufferId) -> bool {
         !self.parts.buffer(buffer).is_writable()
     }
 
@@ -138,6 +177,7 @@ impl<'a> Plan<'a> {
             self.lines.push(LineInfo::default());
             if let Some(result) = node.result() {
                 self.defs[result.index()] = Some(node);
+                self.sites[result.index()] = site as u32;
             }
             if let Node::Var { local, ty, len, .. } = node {
                 self.locals[local.index()] = LocalInfo { ty: *ty, len: *len, ..self.locals[local.index()] };
@@ -309,6 +349,46 @@ impl<'a> Plan<'a> {
             site += info.size;
         }
         any
+    }
+
+    /// Marks loops between barriers that hand nothing from trip to trip but what is the same for all lanes: with the loop
+    /// outside and the lanes inside, neighbours in memory are visited one after the other.
+    fn mark_row_loops(&mut self, block: &'a [Node], first: u32) {
+        let mut site = first;
+        for node in block {
+            let info = self.lines[site as usize];
+            if info.at_group {
+                for (at, inner) in node.blocks().enumerate() {
+                    let start = if at == 0 { site + 1 } else { info.else_site };
+                    self.mark_row_loops(inner, start);
+                }
+            } else if let Node::For { lo, hi, body, .. } = node {
+                let uniform = self.is_uniform(*lo) && self.is_uniform(*hi);
+                self.lines[site as usize].at_group = uniform && self.keeps_nothing(body, site);
+            }
+            site += info.size;
+        }
+    }
+
+    /// Whether a loop's lines touch no varying local from outside, use no varying value from there that is not as cheap to
+    /// compute again, and do not leave the loop.
+    fn keeps_nothing(&self, body: &Block, site: u32) -> bool {
+        let (mut own, mut holds) = (Vec::new(), true);
+        let outside = |value: Value| self.sites[value.index()] < site;
+        walk(body, |_, _, node| {
+            if let Node::Var { local, .. } = node {
+                own.push(*local);
+            }
+            holds &=
+                node.local().is_none_or(|local| own.contains(&local) || self.locals[local.index()].uniform);
+            holds &= !matches!(node, Node::Break | Node::Continue);
+            node.for_each_operand(|operand| {
+                holds &= operand.value().is_none_or(|value| {
+                    !outside(value) || self.uniform[value.index()] || self.again[value.index()]
+                });
+            });
+        });
+        holds
     }
 
     /// Marks what leaves a group-level loop: each such line, and the `if`s around it.

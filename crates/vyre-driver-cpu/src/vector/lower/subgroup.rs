@@ -1,7 +1,7 @@
 //! Exchanges among the lanes of a logical subgroup.
 //!
 //! The lanes in flight hold whole subgroups, so everything happens in registers: within a vector by a permutation, between
-//! vectors by taking another one. Only lanes that name another lane go through memory.
+//! vectors by taking another one. Only where lanes of a wider subgroup name another lane do they go through memory.
 
 use super::cast::one;
 use super::{Lanes, Lower, Val};
@@ -112,6 +112,32 @@ impl Lower<'_> {
     }
 
     fn shuffle(&mut self, ty: DataType, x: &[Reg], from: &[Reg]) -> Lanes {
+        let (width, lanes) = (self.width(), self.lanes_per_vector());
+        if let Some(lane) = self.b.constant(from[0]).filter(|_| from.iter().all(|reg| *reg == from[0])) {
+            let lane = lane as u32 % width;
+            let x: Lanes = x.iter().map(|reg| self.bits_of(*reg)).collect();
+            // A subgroup's vectors stand behind each other; a vector's subgroups count from their first lanes.
+            let span = (width / lanes).max(1) as usize;
+            let index = self.b.const_(Kind::V32, u64::from(lane % lanes));
+            let index = self.in_subgroup(index);
+            return (0..x.len())
+                .map(|at| {
+                    let source = at / span * span + (lane / lanes) as usize;
+                    let found = self.b.emit(Op::Permute(x[source], index));
+                    self.truth_of(ty, found)
+                })
+                .collect();
+        }
+        if width <= lanes {
+            return (0..x.len())
+                .map(|at| {
+                    let reg = self.bits_of(x[at]);
+                    let index = self.in_subgroup(from[at]);
+                    let found = self.b.emit(Op::Permute(reg, index));
+                    self.truth_of(ty, found)
+                })
+                .collect();
+        }
         let (elem, base) = self.put(ty, x);
         (0..x.len())
             .map(|at| {
@@ -119,6 +145,18 @@ impl Lower<'_> {
                 self.truth_of(ty, found)
             })
             .collect()
+    }
+
+    /// Lane numbers within a subgroup as lane numbers within a vector, where a vector holds whole subgroups.
+    fn in_subgroup(&mut self, index: Reg) -> Reg {
+        let width = u64::from(self.width());
+        if width >= u64::from(self.lanes_per_vector()) {
+            return index;
+        }
+        let lane = self.b.emit(Op::LaneIndex);
+        let first = self.b.int_const(IntOp::And, lane, !(width - 1));
+        let index = self.b.int_const(IntOp::And, index, width - 1);
+        self.b.int(IntOp::Or, first, index)
     }
 
     fn match_lanes(&mut self, ty: DataType, x: &[Reg]) -> Lanes {
