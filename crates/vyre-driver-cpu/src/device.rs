@@ -1,10 +1,11 @@
 //! The backend and its life: opening, losing, recovering, shutting down.
 
 use crate::compile::{Compiler, Ready};
+use crate::memory::Memory;
 use crate::pool::Pool;
 use crate::watch::Watcher;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Instant;
 use vyre_driver::BackendError;
 use vyre_driver::pipeline::PipelineCache;
@@ -21,7 +22,7 @@ pub struct CpuBackend {
 
 /// What all handles share.
 pub(crate) struct Device {
-    pub(crate) resident: ResidentTable<Mutex<Vec<u8>>>,
+    pub(crate) resident: ResidentTable<Memory>,
     pub(crate) pipelines: PipelineCache<Ready>,
     /// Counts recoveries; what was made under an earlier number is invalid.
     generation: AtomicU64,

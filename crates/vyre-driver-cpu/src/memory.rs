@@ -2,17 +2,67 @@
 #![allow(unsafe_code)]
 
 use crate::device::{Device, lost};
+use memmap2::MmapMut;
 use std::alloc::Layout;
 use std::cell::RefCell;
+use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 use vyre_driver::resident::Pinned;
 use vyre_driver::{BackendError, Resource};
 
-pub(crate) type Memory = Mutex<Vec<u8>>;
+pub(crate) type Memory = Mutex<Bytes>;
+
+/// A resident buffer's bytes.
+pub(crate) enum Bytes {
+    Small(Vec<u8>),
+    /// Pages of their own, aligned for vectors; large pages where the system has them, because a kernel that streams through
+    /// its buffers spends much of its time on finding pages.
+    Large(MmapMut),
+}
+
+/// Bytes from which a resident buffer has pages of its own.
+const LARGE_BYTES: usize = 1 << 20;
+
+impl Bytes {
+    fn zeroed(byte_len: usize) -> Result<Bytes, BackendError> {
+        if byte_len < LARGE_BYTES {
+            return Ok(Bytes::Small(zeroed(byte_len, RESIDENT)?));
+        }
+        let refused =
+            |_| BackendError::OutOfMemory { what: RESIDENT.to_owned(), requested_bytes: byte_len as u64 };
+        let pages = MmapMut::map_anon(byte_len).map_err(refused)?;
+        // It is only a wish: small pages do as well.
+        #[cfg(target_os = "linux")]
+        let _ = pages.advise(memmap2::Advice::HugePage);
+        Ok(Bytes::Large(pages))
+    }
+}
+
+const RESIDENT: &str = "a resident buffer";
+
+impl Deref for Bytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Bytes::Small(bytes) => bytes,
+            Bytes::Large(pages) => pages,
+        }
+    }
+}
+
+impl DerefMut for Bytes {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match self {
+            Bytes::Small(bytes) => bytes,
+            Bytes::Large(pages) => pages,
+        }
+    }
+}
 
 /// The bytes behind a pin. A panic elsewhere cannot leave them half-written in a way that matters: they are only bytes.
-pub(crate) fn bytes(pinned: &Pinned<Memory>) -> MutexGuard<'_, Vec<u8>> {
+pub(crate) fn bytes(pinned: &Pinned<Memory>) -> MutexGuard<'_, Bytes> {
     pinned.memory().lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -20,7 +70,7 @@ pub(crate) fn bytes(pinned: &Pinned<Memory>) -> MutexGuard<'_, Vec<u8>> {
 pub(crate) fn bytes_unless<'a>(
     pinned: &'a Pinned<Memory>,
     stop: &dyn Fn() -> bool,
-) -> Option<MutexGuard<'a, Vec<u8>>> {
+) -> Option<MutexGuard<'a, Bytes>> {
     let mut pause = Duration::from_micros(5);
     loop {
         match pinned.memory().try_lock() {
@@ -38,7 +88,7 @@ pub(crate) fn bytes_unless<'a>(
 impl Device {
     pub(crate) fn allocate(&self, byte_len: usize) -> Result<Resource, BackendError> {
         self.ready()?;
-        let bytes = zeroed(byte_len, "a resident buffer")?;
+        let bytes = Bytes::zeroed(byte_len)?;
         Ok(self.resident.insert(byte_len, Mutex::new(bytes)))
     }
 

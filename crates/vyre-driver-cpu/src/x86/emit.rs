@@ -240,7 +240,7 @@ impl Emit<'_> {
                 let (yes, no) = match fused {
                     Some(Op::IntCmp(cond, a, b)) => {
                         let cond = self.compare(cond, a, b);
-                        (jump_if(cond), jump_if(cond.opposite()))
+                        (codes(cond).0, codes(cond.opposite()).0)
                     }
                     _ => {
                         self.test(*cond);
@@ -290,9 +290,21 @@ impl Emit<'_> {
     /// Compares two integers; the condition to ask for then.
     pub(super) fn compare(&mut self, cond: IntCond, a: Reg, b: Reg) -> Cond {
         let wide = self.kind(a) == Kind::S64;
+        if let (Loc::Imm(_), Loc::Gp(_)) = (self.loc(a), self.loc(b)) {
+            // An immediate comes second.
+            self.compare(IntCond::Eq, b, a);
+            return match cond {
+                IntCond::Eq | IntCond::Ne => Cond::Is(cond),
+                IntCond::LtU => Cond::IsNot(IntCond::LeU),
+                IntCond::LeU => Cond::IsNot(IntCond::LtU),
+                IntCond::LtS => Cond::IsNot(IntCond::LeS),
+                IntCond::LeS => Cond::IsNot(IntCond::LtS),
+            };
+        }
         let x = self.gp(a, GP_SCRATCH[0]);
         match self.loc(b) {
-            Loc::Imm(0) if matches!(cond, IntCond::Eq | IntCond::Ne) => {
+            // The flags are those of a comparison with 0.
+            Loc::Imm(0) => {
                 let x = self.reg(x, wide);
                 self.scalar(Code::Test_rm32_r32, wide, &[x, x]);
             }
@@ -601,18 +613,19 @@ impl Cond {
     }
 }
 
-fn jump_if(cond: Cond) -> Code {
+/// The jump on a condition, and the instruction that sets a byte by it.
+pub(super) fn codes(cond: Cond) -> (Code, Code) {
     match cond {
-        Cond::Is(IntCond::Eq) | Cond::IsNot(IntCond::Ne) => Code::Je_rel32_64,
-        Cond::Is(IntCond::Ne) | Cond::IsNot(IntCond::Eq) => Code::Jne_rel32_64,
-        Cond::Is(IntCond::LtU) => Code::Jb_rel32_64,
-        Cond::IsNot(IntCond::LtU) => Code::Jae_rel32_64,
-        Cond::Is(IntCond::LeU) => Code::Jbe_rel32_64,
-        Cond::IsNot(IntCond::LeU) => Code::Ja_rel32_64,
-        Cond::Is(IntCond::LtS) => Code::Jl_rel32_64,
-        Cond::IsNot(IntCond::LtS) => Code::Jge_rel32_64,
-        Cond::Is(IntCond::LeS) => Code::Jle_rel32_64,
-        Cond::IsNot(IntCond::LeS) => Code::Jg_rel32_64,
+        Cond::Is(IntCond::Eq) | Cond::IsNot(IntCond::Ne) => (Code::Je_rel32_64, Code::Sete_rm8),
+        Cond::Is(IntCond::Ne) | Cond::IsNot(IntCond::Eq) => (Code::Jne_rel32_64, Code::Setne_rm8),
+        Cond::Is(IntCond::LtU) => (Code::Jb_rel32_64, Code::Setb_rm8),
+        Cond::IsNot(IntCond::LtU) => (Code::Jae_rel32_64, Code::Setae_rm8),
+        Cond::Is(IntCond::LeU) => (Code::Jbe_rel32_64, Code::Setbe_rm8),
+        Cond::IsNot(IntCond::LeU) => (Code::Ja_rel32_64, Code::Seta_rm8),
+        Cond::Is(IntCond::LtS) => (Code::Jl_rel32_64, Code::Setl_rm8),
+        Cond::IsNot(IntCond::LtS) => (Code::Jge_rel32_64, Code::Setge_rm8),
+        Cond::Is(IntCond::LeS) => (Code::Jle_rel32_64, Code::Setle_rm8),
+        Cond::IsNot(IntCond::LeS) => (Code::Jg_rel32_64, Code::Setg_rm8),
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::allocate::{GP_SCRATCH, K_SCRATCH, RAX, RDX, is_call};
 use super::asm::{Arg, Level, Mem, Width, gp8, gp16, gp32, gp64, kreg, vec};
-use super::emit::{Cond, Emit, Loc, imm32};
+use super::emit::{Emit, Loc, codes, imm32};
 use super::rows;
 use crate::vector::code::{
     Address, BitOp, Elem, Inst, IntCond, IntOp, Kind, MaskOp, Num, Op, Reg, Rmw, ShiftOp,
@@ -82,6 +82,9 @@ impl Emit<'_> {
             IntOp::And => self.two_operands(Code::And_r32_rm32, Code::And_rm32_imm32, a, b),
             IntOp::Or => self.two_operands(Code::Or_r32_rm32, Code::Or_rm32_imm32, a, b),
             IntOp::Xor => self.two_operands(Code::Xor_r32_rm32, Code::Xor_rm32_imm32, a, b),
+            IntOp::Mul if matches!(self.loc(a), Loc::Imm(_)) && self.loc(b) != self.loc(a) => {
+                self.int_scalar(op, b, a)
+            }
             IntOp::Mul => match self.loc(b) {
                 Loc::Imm(bits) => {
                     let (d, x) = (self.d_gp(), self.gp(a, GP_SCRATCH[0]));
@@ -126,6 +129,8 @@ impl Emit<'_> {
     fn two_operands(&mut self, with_reg: Code, with_imm: Code, a: Reg, b: Reg) {
         let wide = self.kind(a) == Kind::S64;
         let d = self.d_gp();
+        let turns = with_reg != Code::Sub_r32_rm32;
+        let (a, b) = if turns && self.loc(b) == Loc::Gp(d) { (b, a) } else { (a, b) };
         let d_arg = self.reg(d, wide);
         if let Loc::Imm(bits) = self.loc(b) {
             self.mov_value(d, a);
@@ -242,15 +247,7 @@ impl Emit<'_> {
     }
 
     fn compare_scalar(&mut self, cond: IntCond, a: Reg, b: Reg) {
-        let Cond::Is(cond) = self.compare(cond, a, b) else { return };
-        let set = match cond {
-            IntCond::Eq => Code::Sete_rm8,
-            IntCond::Ne => Code::Setne_rm8,
-            IntCond::LtU => Code::Setb_rm8,
-            IntCond::LeU => Code::Setbe_rm8,
-            IntCond::LtS => Code::Setl_rm8,
-            IntCond::LeS => Code::Setle_rm8,
-        };
+        let (_, set) = codes(self.compare(cond, a, b));
         let (d, byte) = (self.d_gp(), Arg::Reg(gp8(GP_SCRATCH[1])));
         self.asm.ins(set, &[byte]);
         self.asm.ins(Code::Movzx_r32_rm8, &[Arg::Reg(gp32(d)), byte]);

@@ -1,10 +1,16 @@
 //! Read-modify-writes: lanes one after the other.
 
 use super::{Lanes, Lower};
-use crate::vector::code::{Address, BitOp, Elem, IntOp, Kind, Num, Op, Reg, Rmw};
-use vyre_foundation::ir::{Args, AtomicOp, BufferId, DataType, Operand};
+use crate::vector::code::{Address, BitOp, Elem, IntCond, IntOp, Kind, Num, Op, Reg, Rmw};
+use vyre_foundation::ir::{Args, AtomicOp, BufferId, DataType, Node, Operand};
+
+/// Lanes of a line that are taken at once.
+const AT_ONCE: u32 = 8;
+/// Lines whose lanes are taken together.
+const ROWS_MAX: usize = 4;
 
 /// An atomic line.
+#[derive(Clone, Copy)]
 pub(super) struct Atomic<'a> {
     pub(super) op: AtomicOp,
     pub(super) ty: DataType,
@@ -15,58 +21,90 @@ pub(super) struct Atomic<'a> {
 
 impl Lower<'_> {
     /// What was there before, if it is asked for.
-    pub(super) fn atomic(&mut self, line: &Atomic<'_>, wanted: bool, site: u32) -> Option<Lanes> {
-        let Atomic { ty, buffer, index, args, .. } = *line;
+    pub(super) fn atomic(&mut self, line: Atomic<'_>, wanted: bool, site: u32) -> Option<Lanes> {
+        let Atomic { ty, buffer, index, args, .. } = line;
         let elem = super::memory::elem(ty);
-        let indices = self.vectors(index);
         if !wanted && self.exec.masks.is_none() && self.is_proven(site) {
-            self.atomic_rows(line, elem, &indices);
+            self.atomic_rows(&[line]);
             return None;
         }
+        let indices = self.vectors(index);
         let operands: Vec<Lanes> = args.iter().map(|arg| self.vectors(*arg)).collect();
         let len = self.buffer(buffer).len;
         let len = self.b.emit(Op::Splat(len));
-        let inside: Lanes =
-            indices.iter().map(|index| self.b.cmp(crate::vector::code::IntCond::LtU, *index, len)).collect();
+        let inside: Lanes = indices.iter().map(|index| self.b.cmp(IntCond::LtU, *index, len)).collect();
         let masks = self.running(&inside);
         let mut old = Lanes::new();
         for at in 0..self.vectors {
             let values: Vec<Reg> = operands.iter().map(|operand| operand[at]).collect();
-            old.extend(self.atomic_vector(line, elem, indices[at], &values, masks[at], wanted));
+            old.extend(self.atomic_vector(&line, elem, indices[at], &values, masks[at], wanted));
         }
         wanted.then_some(old)
     }
 
-    /// All lanes run, all elements are there, and nobody asks what was: one lane after the other, a few at a time. A
-    /// processor learns for a few instructions, not for many, that a load may be of what was just stored.
-    fn atomic_rows(&mut self, line: &Atomic<'_>, elem: Elem, indices: &[Reg]) {
-        const AT_ONCE: u32 = 4;
-        let Atomic { op, ty, buffer, args, .. } = *line;
-        let regs = self.buffer(buffer);
-        let same: Vec<Option<Reg>> =
-            args.iter().map(|arg| self.plan.is_uniform(*arg).then(|| self.scalar(*arg))).collect();
-        let all = u64::from(self.stride());
-        // Indices, then values of 8 bytes at most, in rows of all lanes in flight.
-        let rows = [0, 4 * all, 12 * all].map(|before| self.scratch_at(self.exchange + before));
-        self.put_row(Elem::B32, rows[0], indices);
-        for (at, arg) in args.iter().enumerate().filter(|(at, _)| same[*at].is_none()) {
-            let values = self.vectors(*arg);
-            self.put_row(elem, rows[at + 1], &values);
+    /// Lines from the first on that do the same to memory, in any order, with the same value for all lanes: they are
+    /// done here, and their number is given. 0 and 1 leave it to others.
+    pub(super) fn atomics_together(&mut self, lines: &[Node], first: u32) -> usize {
+        let mut found: Vec<Atomic<'_>> = Vec::new();
+        for (site, node) in (first..).zip(lines) {
+            let Node::Atomic { result: None, op, ty, buffer, index, args } = node else { break };
+            let apart = matches!(op, AtomicOp::Exchange | AtomicOp::CompareExchange)
+                || found.first().is_some_and(|first| (first.op, first.ty) != (*op, *ty));
+            let fits = self.exec.masks.is_none()
+                && self.is_proven(site)
+                && self.plan.is_uniform(args[0])
+                && found.len() < ROWS_MAX;
+            if apart || !fits {
+                break;
+            }
+            found.push(Atomic { op: *op, ty: *ty, buffer: *buffer, index: *index, args });
         }
-        self.count_to(self.stride() / AT_ONCE, &[], |this, trip, _| {
-            let first = this.b.int_const(IntOp::Mul, trip, AT_ONCE.into());
+        if found.len() > 1 {
+            self.atomic_rows(&found);
+        }
+        found.len()
+    }
+
+    /// All lanes run, all elements are there, and nobody asks what was: one lane after the other, a few at a time. A
+    /// processor learns for a few instructions, not for many, that a load may be of what was just stored. Several lines
+    /// have the same value for all lanes.
+    fn atomic_rows(&mut self, lines: &[Atomic<'_>]) {
+        let all = u64::from(self.stride());
+        let Atomic { op, ty, args, .. } = lines[0];
+        let elem = super::memory::elem(ty);
+        // Indices of each line; or of one line, then values of 8 bytes at most, in rows of all lanes in flight.
+        for (at, line) in lines.iter().enumerate() {
+            let indices = self.vectors(line.index);
+            let row = self.scratch_at(self.exchange + 4 * all * at as u64);
+            self.put_row(Elem::B32, row, &indices);
+        }
+        let value_rows = [4 * all, 12 * all].map(|before| self.scratch_at(self.exchange + before));
+        let mut same: Vec<Vec<Option<Reg>>> = Vec::new();
+        for line in lines {
+            let scalars = line.args.iter().map(|arg| self.plan.is_uniform(*arg).then(|| self.scalar(*arg)));
+            same.push(scalars.collect());
+        }
+        for (at, arg) in args.iter().enumerate().filter(|(at, _)| same[0][*at].is_none()) {
+            let values = self.vectors(*arg);
+            self.put_row(elem, value_rows[at], &values);
+        }
+        let at_once = AT_ONCE.min(self.stride());
+        self.count_by(at_once, self.stride(), &[], |this, first, _| {
             let first = this.b.convert(Num::U32, Num::U64, first);
-            for lane in 0..AT_ONCE as i32 {
+            for (number, lane) in (0..lines.len()).flat_map(|line| (0..at_once).map(move |lane| (line, lane)))
+            {
                 let load = |this: &mut Self, elem: Elem, row: Address| {
                     let size = elem.bytes() as u8;
-                    let disp = row.disp + lane * i32::from(size);
+                    let disp = row.disp + lane as i32 * i32::from(size);
                     this.b.emit(Op::LoadS(elem, Address { index: Some((first, size)), disp, ..row }))
                 };
-                let index = load(this, Elem::B32, rows[0]);
+                let row = this.scratch_at(this.exchange + 4 * all * number as u64);
+                let index = load(this, Elem::B32, row);
                 let index = this.b.convert(Num::U32, Num::U64, index);
+                let regs = this.buffer(lines[number].buffer);
                 let at = Address { base: regs.base, index: Some((index, elem.bytes() as u8)), disp: 0 };
                 let values: Vec<Reg> = (0..args.len())
-                    .map(|arg| same[arg].unwrap_or_else(|| load(this, elem, rows[arg + 1])))
+                    .map(|arg| same[number][arg].unwrap_or_else(|| load(this, elem, value_rows[arg])))
                     .collect();
                 this.rmw(op, ty, elem, at, [values[0], values[values.len() - 1]], regs.offset.is_none());
             }

@@ -576,10 +576,10 @@ impl<'a> Lower<'a> {
         let (Some(group), true) = (self.group, u64::from(size) < self.plan.parts.workgroup_lanes()) else {
             return index;
         };
+        // The last axis of the workgroup needs no remainder.
+        let last = u64::from(size) * u64::from(before) == self.plan.parts.workgroup_lanes();
         let place = |this: &mut Self, reg: Reg| {
             let over = this.b.int_const(IntOp::DivU, reg, before.into());
-            // The last axis of the workgroup needs no remainder.
-            let last = u64::from(size) * u64::from(before) == this.plan.parts.workgroup_lanes();
             if last { over } else { this.b.int_const(IntOp::RemU, over, size.into()) }
         };
         let (all, one) = (self.stride(), self.lanes_per_vector());
@@ -591,10 +591,17 @@ impl<'a> Lower<'a> {
             let base = place(self, group.base);
             return self.linear(Linear { bases: Bases::Row(base), stride: grows });
         }
-        if within(one) && before == 1 && size == one {
-            // Every vector is a row of its own.
-            let base = place(self, group.base);
-            let bases = Bases::Each(smallvec::SmallVec::from_elem(base, self.vectors));
+        if within(one) && all.is_multiple_of(if before == 1 { size } else { before }) {
+            // The lanes in flight are whole rows: places differ by constants, and vectors of one row share theirs.
+            let over = self.b.int_const(IntOp::DivU, group.base, before.into());
+            let bases = (0..self.vectors as u32).map(|vector| match before {
+                1 => self.b.const_(Kind::S32, u64::from(vector * one % size)),
+                _ => {
+                    let here = self.b.int_const(IntOp::Add, over, u64::from(vector * one / before));
+                    if last { here } else { self.b.int_const(IntOp::RemU, here, size.into()) }
+                }
+            });
+            let bases = Bases::Each(bases.collect());
             return self.linear(Linear { bases, stride: grows });
         }
         if within(one) {

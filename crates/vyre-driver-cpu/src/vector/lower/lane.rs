@@ -34,9 +34,19 @@ const SKIPS_MAX: usize = 8;
 
 impl<'a> Lower<'a> {
     pub(super) fn lane_block(&mut self, block: &'a [Node], first: u32, skips: usize) {
-        let mut site = first;
+        let (mut site, mut done) = (first, 0);
         for (at, node) in block.iter().enumerate() {
             let info = self.plan.lines[site as usize];
+            if at < done {
+                site += info.size;
+                continue;
+            }
+            let together = self.atomics_together(&block[at..], site);
+            if together > 1 {
+                done = at + together;
+                site += info.size;
+                continue;
+            }
             self.lane_line(node, site);
             if !self.b.is_open() || matches!(node, Node::Break | Node::Continue) {
                 return;
@@ -100,7 +110,7 @@ impl<'a> Lower<'a> {
             Node::Store { ty, buffer, index, value } => self.store(*ty, *buffer, *index, *value, site),
             Node::Atomic { result, op, ty, buffer, index, args } => {
                 let line = Atomic { op: *op, ty: *ty, buffer: *buffer, index: *index, args };
-                let old = self.atomic(&line, result.is_some(), site);
+                let old = self.atomic(line, result.is_some(), site);
                 if let (Some(result), Some(old)) = (result, old) {
                     self.define(*result, Val::Varying(old, None));
                 }
@@ -599,9 +609,15 @@ impl<'a> Lower<'a> {
             }
         }
         if self.b.is_open() {
-            let left = self.b.int(IntOp::Sub, hi, count);
-            let step_reg = self.b.const_(Kind::S32, step.into());
-            let more = self.b.cmp(IntCond::LtU, step_reg, left);
+            let next = self.b.int_const(IntOp::Add, count, step.into());
+            let more = if step == 1 {
+                self.b.cmp(IntCond::LtU, next, hi)
+            } else {
+                // The next count may wrap.
+                let left = self.b.int(IntOp::Sub, hi, count);
+                let step = self.b.const_(Kind::S32, step.into());
+                self.b.cmp(IntCond::LtU, step, left)
+            };
             let (again, out) = (self.b.new_block(), self.b.new_block());
             self.b.branch(more, again, out);
             let here = self.b.known();
@@ -610,7 +626,7 @@ impl<'a> Lower<'a> {
             self.b.jump(exit, &end);
             self.b.begin_behind(again, here);
             self.poll_loop(site, lo, hi);
-            let mut args = vec![self.b.int_const(IntOp::Add, count, step.into())];
+            let mut args = vec![next];
             args.extend(self.state(vars));
             self.b.jump(head, &args);
         }

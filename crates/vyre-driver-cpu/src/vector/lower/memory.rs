@@ -673,6 +673,17 @@ impl Lower<'_> {
         start: &[Reg],
         body: impl FnOnce(&mut Self, Reg, &[Reg]) -> Vec<Reg>,
     ) -> Vec<Reg> {
+        self.count_by(1, count, start, body)
+    }
+
+    /// The same for 0, `step`, twice that, ... below `count`.
+    pub(super) fn count_by(
+        &mut self,
+        step: u32,
+        count: u32,
+        start: &[Reg],
+        body: impl FnOnce(&mut Self, Reg, &[Reg]) -> Vec<Reg>,
+    ) -> Vec<Reg> {
         let (head, again, exit) = (self.b.new_block(), self.b.new_block(), self.b.new_block());
         let mut args = vec![self.b.const_(Kind::S32, 0)];
         args.extend(start);
@@ -681,7 +692,7 @@ impl Lower<'_> {
         let index = self.b.param(Kind::S32);
         let carried: Vec<Reg> = start.iter().map(|reg| self.b.param(self.b.kind(*reg))).collect();
         let results = body(self, index, &carried);
-        let next = self.b.int_const(IntOp::Add, index, 1);
+        let next = self.b.int_const(IntOp::Add, index, step.into());
         let limit = self.b.const_(Kind::S32, count.into());
         let more = self.b.cmp(IntCond::LtU, next, limit);
         self.b.branch(more, again, exit);
