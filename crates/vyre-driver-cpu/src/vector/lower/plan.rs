@@ -497,7 +497,11 @@ impl<'a> Plan<'a> {
             let used = all.is_multiple_of(vectors * self.lanes);
             unbroken && used && vectors * pressure <= shape.registers.max(pressure)
         };
-        let mut vectors = shape.vectors_max.max(1);
+        let mut exchanges = false;
+        walk(&self.parts.body.block, |_, _, node| exchanges |= matches!(node, Node::Subgroup { .. }));
+        // Subgroups mostly have stretches of memory of their own, and processors fetch one stretch ahead better than two.
+        let most = if exchanges { shape.vectors_max.min(needed.max(2)) } else { shape.vectors_max };
+        let mut vectors = most.max(1);
         while vectors > 1 && !fits(vectors) {
             vectors /= 2;
         }

@@ -209,45 +209,69 @@ impl Lower<'_> {
             let back = (distance / lanes) as usize;
             return (0..x.len()).map(|at| x[at.saturating_sub(back)]).collect();
         }
-        let lane = self.b.emit(Op::LaneIndex);
-        let index = self.b.int_const(IntOp::Add, lane, u64::from(lanes - distance));
-        let turned: Lanes = x.iter().map(|reg| self.b.emit(Op::Permute(*reg, index))).collect();
-        if self.width() <= lanes {
-            return turned;
-        }
-        let distance = self.b.const_(Kind::V32, distance.into());
-        let inside = self.b.cmp(IntCond::LeU, distance, lane);
+        let turned = self.turn(x, distance);
+        let inside = self.lanes_where(|lane| lane >= distance);
+        let span = (self.width() / lanes).max(1) as usize;
         (0..x.len())
-            .map(|at| match at {
-                0 => turned[0],
-                at => self.b.emit(Op::Select(inside, turned[at], turned[at - 1])),
+            .map(|at| match at % span {
+                // Below its first lanes there is nothing.
+                0 => turned[at],
+                _ => self.b.emit(Op::Select(inside, turned[at], turned[at - 1])),
             })
             .collect()
     }
 
+    /// A constant mask.
+    fn lanes_where(&mut self, holds: impl Fn(u32) -> bool) -> Reg {
+        let lanes = (0..self.lanes_per_vector()).filter(|lane| holds(*lane));
+        let bits = lanes.fold(0, |bits, lane| bits | 1 << lane);
+        self.b.const_(Kind::Mask, bits)
+    }
+
     /// Which lanes of a vector are at least `distance` into their subgroup.
     fn reaches(&mut self, vector: usize, distance: u32) -> Reg {
-        let place = self.places(vector);
-        let inside = self.b.int_const(IntOp::And, place, u64::from(self.width()) - 1);
-        let distance = self.b.const_(Kind::V32, distance.into());
-        self.b.cmp(IntCond::LeU, distance, inside)
+        let (width, first) = (self.width(), vector as u32 * self.lanes_per_vector());
+        self.lanes_where(|lane| (first + lane) % width >= distance)
     }
 
     /// `x = up(x, d) op x` where lane >= d, for d = 1, 2, 4, ...
     fn inclusive(&mut self, fold: ReduceOp, ty: DataType, mut x: Lanes) -> Lanes {
+        let lanes = self.lanes_per_vector();
+        // Integers may be folded in any order: first each vector, then from vector to vector.
+        let short = !ty.is_float() && self.width() > lanes;
+        let width = if short { lanes } else { self.width() };
         let mut distance = 1;
-        while distance < self.width() {
-            let below = self.up(&x, distance);
+        while distance < width {
+            let below = if short { self.turn(&x, distance) } else { self.up(&x, distance) };
             x = (0..x.len())
                 .map(|at| {
                     let folded = self.fold(fold, ty, below[at], x[at]);
-                    let reaches = self.reaches(at, distance);
+                    let reaches = if short {
+                        self.lanes_where(|lane| lane >= distance)
+                    } else {
+                        self.reaches(at, distance)
+                    };
                     self.choose(reaches, folded, x[at])
                 })
                 .collect();
             distance *= 2;
         }
+        if short {
+            let last = self.b.const_(Kind::V32, u64::from(lanes) - 1);
+            let span = (self.width() / lanes) as usize;
+            for at in (0..x.len()).filter(|at| at % span > 0) {
+                let before = self.b.emit(Op::Permute(x[at - 1], last));
+                x[at] = self.fold(fold, ty, before, x[at]);
+            }
+        }
         x
+    }
+
+    /// What `distance` lanes below in the vector holds; the lowest get the highest.
+    fn turn(&mut self, x: &[Reg], distance: u32) -> Lanes {
+        let lane = self.b.emit(Op::LaneIndex);
+        let index = self.b.int_const(IntOp::Add, lane, u64::from(self.lanes_per_vector() - distance));
+        x.iter().map(|reg| self.b.emit(Op::Permute(*reg, index))).collect()
     }
 
     /// The inclusive scan of the lane below; lane 0 gets the identity.
