@@ -6,7 +6,7 @@
 
 use crate::compile::{Pipeline, Ready, lookup};
 use crate::device::{Call, CpuBackend, Device, lost};
-use crate::memory::{Memory, Scratch, bytes_unless, zeroed};
+use crate::memory::{Bytes, Memory, Scratch, bytes_unless, zeroed};
 use crate::pool::Work;
 use crate::vector::lower::context;
 use crate::watch::Watched;
@@ -223,7 +223,7 @@ struct Step<'s> {
     writes: Vec<bool>,
 }
 
-type Locked<'p> = BTreeMap<u64, MutexGuard<'p, Vec<u8>>>;
+type Locked<'p> = BTreeMap<u64, MutexGuard<'p, Bytes>>;
 
 impl<'s> Step<'s> {
     fn new(
