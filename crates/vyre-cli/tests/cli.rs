@@ -204,7 +204,7 @@ fn compare_devices_and_doctor_speak_of_every_backend() {
 fn bench_finds_every_result_right() {
     let folder = folder("bench");
     let found =
-        json(&folder, &["bench", "--quick", "--backend", "reference", "--plot", "bench.svg", "--json"]);
+        json(&folder, &["bench", "--quick", "--backend", "reference,cpu", "--plot", "bench.svg", "--json"]);
     let groups = found["groups"].as_array().unwrap();
     let listed = json(&folder, &["bench", "--list", "--json"]);
     assert_eq!(groups.len(), listed["kernels"].as_array().unwrap().len());

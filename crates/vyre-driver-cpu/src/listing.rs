@@ -72,12 +72,13 @@ impl Lines<'_> {
 
 fn write_code(out: &mut String, code: &MachineCode, lines: &Lines<'_>) {
     let mut marks = code.marks.iter().peekable();
+    let (mut line, mut written) = (None, None);
     for (place, shown) in disassemble(code) {
-        let mut line = None;
         while let Some((_, site)) = marks.next_if(|(at, _)| *at <= place) {
             line = Some(*site);
         }
-        if let Some(site) = line {
+        if let Some(site) = line.filter(|_| line != written) {
+            written = line;
             // Lines of no line are what the launch itself needs: workgroups, lanes, registers kept.
             let _ = writeln!(out, "{}", if site == u32::MAX { "..." } else { lines.at(site) });
         }
