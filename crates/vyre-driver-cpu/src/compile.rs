@@ -12,10 +12,11 @@ use vyre_driver::grid_sync::Plan;
 use vyre_driver::pipeline::PipelineKey;
 use vyre_driver::{BackendError, CompiledPipeline, DispatchConfig, OutputBuffers, grid_sync};
 use vyre_foundation::diagnostic::Place;
-use vyre_foundation::ir::{Block, Buffer, BufferKind, FunctionId, Node, Program, ProgramParts, walk};
+use vyre_foundation::ir::{Buffer, BufferKind, Node, Program, ProgramParts, walk};
 use vyre_foundation::launch::bound_buffers;
-use vyre_foundation::opt::{Pass, optimise};
-use vyre_foundation::validate::{ValidProgram, validate};
+use vyre_foundation::opt::optimise;
+use vyre_foundation::validate::ValidProgram;
+use vyre_lower::traps::{Numbered, number};
 
 /// Makes machine code for this host.
 pub(crate) struct Compiler {
@@ -93,8 +94,8 @@ impl Compiler {
     fn compile(&self, valid: &ValidProgram) -> Result<Pipeline, BackendError> {
         let parts = valid.parts();
         let failed = |message: String| BackendError::CompileFailed { backend: ID.to_owned(), message };
-        let (numbered, traps) = number_traps(parts).map_err(failed)?;
-        let program = optimise(&numbered);
+        let Numbered { program, traps } = number(valid).map_err(|error| failed(error.to_string()))?;
+        let program = optimise(&program);
         let (mut lines, mut loops) = (0, false);
         walk(&program.parts().body.block, |_, _, node| {
             lines += 1;
@@ -204,41 +205,6 @@ fn native_shape(native: Native) -> Shape {
 #[cfg(not(all(target_arch = "x86_64", unix)))]
 fn emit_native(native: Native, _: &Function) -> Result<MachineCode, String> {
     match native {}
-}
-
-/// The program with its functions inlined and its traps numbered in program order, and what the numbers stand for.
-/// Passes may copy a trap and never change its code, so the least number recorded is the first trap of the program as
-/// written.
-fn number_traps(parts: &ProgramParts) -> Result<(ValidProgram, Vec<(u32, Place)>), String> {
-    let mut traps = Vec::new();
-    find_traps(parts, None, &mut traps);
-    let mut parts = parts.clone();
-    let inline = Pass::from_name("inline").ok_or("the optimiser does not inline")?;
-    (inline.run)(&mut parts);
-    let mut next = 0;
-    renumber(&mut parts.body.block, &mut next);
-    let program = Program::new(parts).map_err(|error| error.to_string())?;
-    let valid = validate(&program).map_err(|findings| format!("{:?}", findings.first()))?;
-    Ok((valid, traps))
-}
-
-fn find_traps(parts: &ProgramParts, function: Option<FunctionId>, out: &mut Vec<(u32, Place)>) {
-    let body = function.map_or(&parts.body, |function| &parts.functions[function.index()].body);
-    walk(&body.block, |site, _, node| match node {
-        Node::Trap { code } => out.push((*code, Place::Line { function, site })),
-        Node::Call { function, .. } => find_traps(parts, Some(*function), out),
-        _ => {}
-    });
-}
-
-fn renumber(block: &mut Block, next: &mut u32) {
-    for node in block {
-        if let Node::Trap { code } = node {
-            *code = *next;
-            *next += 1;
-        }
-        node.blocks_mut().for_each(|inner| renumber(inner, next));
-    }
 }
 
 fn tables(parts: &ProgramParts) -> Vec<Table> {
