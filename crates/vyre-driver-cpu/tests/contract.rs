@@ -162,7 +162,6 @@ const RING: &str = "program @ring workgroup(32, 1, 1) {
     %s = add.u32 %x, %z
     grid_barrier
     store.u32 @y[%i], %s
-    %odd = and.u32 %k, 1
     %last = eq.u32 %k, 6
     grid_barrier
     if %last {

@@ -343,9 +343,13 @@ impl<'k> Launch<'k> {
         self
     }
 
-    /// The bytes of what buffers start with.
+    /// The bytes of all bound buffers, as far as they are given or declared.
     pub fn byte_len(&self) -> usize {
-        self.contents.iter().flatten().map(Vec::len).sum()
+        let declared = |buffer: &Buffer| buffer.len.map_or(0, |len| len as usize * buffer.ty.bytes());
+        let byte_len = |(at, given): (usize, &Option<Vec<u8>>)| {
+            given.as_ref().map_or_else(|| declared(self.buffer(at)), Vec::len)
+        };
+        self.contents.iter().enumerate().map(byte_len).sum()
     }
 
     /// The first mistake so far, which [`Launch::run`] will return.

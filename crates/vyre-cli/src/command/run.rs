@@ -49,8 +49,8 @@ fn run_and_show(args: &Run, report: &Report) -> Result<u8, Failure> {
     let plan = Plan::new(&args.launch, &loaded)?;
     let writes = out_files(args, &kernel)?;
     let tracing = Tracing::new(report, &loaded);
-    let output = execute(args, &plan, &loaded, &kernel, &tracing)?;
-    let beside = beside(args, &plan, &kernel, &output)?;
+    let (output, bound_bytes) = execute(args, &plan, &loaded, &kernel, &tracing)?;
+    let beside = beside(args, &plan, &kernel, &output, bound_bytes)?;
     for (name, path) in &writes {
         let bytes = output.bytes(name)?;
         std::fs::write(path, bytes).map_err(|error| {
@@ -84,13 +84,14 @@ fn run_and_show(args: &Run, report: &Report) -> Result<u8, Failure> {
     Ok(if races || !differences.is_empty() { FINDINGS } else { OK })
 }
 
+/// The run's output, and how many bytes its buffers have.
 fn execute(
     args: &Run,
     plan: &Plan,
     loaded: &Loaded,
     kernel: &Kernel,
     tracing: &Tracing<'_>,
-) -> Result<Output, Failure> {
+) -> Result<(Output, usize), Failure> {
     let sink = |event: &TraceEvent| tracing.line(event);
     let mut launch = plan
         .launch(&args.launch, kernel)?
@@ -100,12 +101,13 @@ fn execute(
     if let Some(lane) = args.trace_lane {
         launch = launch.trace(Trace { lane, sink: &sink });
     }
+    let bound_bytes = launch.byte_len();
     let progress = Progress::start();
     let result = launch.run();
     drop(progress);
     tracing.finish();
     let error = match result {
-        Ok(output) => return Ok(output),
+        Ok(output) => return Ok((output, bound_bytes)),
         Err(error) => error,
     };
     // The interpreter knows which lane trapped.
@@ -120,18 +122,17 @@ fn execute(
 }
 
 /// The reference on the same launch, where the choice of a backend is left to us and that takes no time to speak of.
-fn beside(args: &Run, plan: &Plan, kernel: &Kernel, output: &Output) -> Result<Option<Row>, Failure> {
-    if args.backend != AUTO || output.backend() == REFERENCE {
-        return Ok(None);
-    }
-    let outputs: usize = output.outputs().map(|(_, bytes)| bytes.len()).sum();
-    if outputs > BESIDE_BYTES_MAX {
+fn beside(
+    args: &Run,
+    plan: &Plan,
+    kernel: &Kernel,
+    output: &Output,
+    bound_bytes: usize,
+) -> Result<Option<Row>, Failure> {
+    if args.backend != AUTO || output.backend() == REFERENCE || bound_bytes > BESIDE_BYTES_MAX {
         return Ok(None);
     }
     let launch = plan.launch(&args.launch, kernel)?;
-    if launch.byte_len() > BESIDE_BYTES_MAX {
-        return Ok(None);
-    }
     let result = launch.backend(REFERENCE).timeout(BESIDE_TIME_MAX).run();
     Ok(Some(Row { id: REFERENCE.to_owned(), result }))
 }
