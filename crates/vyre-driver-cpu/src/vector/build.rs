@@ -7,7 +7,7 @@
 
 use super::code::{Block, BlockId, Function, Inst, IntCond, IntOp, Kind, Num, Op, Reg, ShiftOp, Term};
 use super::verify;
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// What is known at some place: that of the registers below this number which is not forgotten.
 #[derive(Clone, Copy, Debug)]
@@ -26,13 +26,13 @@ pub struct Builder {
     params: Vec<Reg>,
     insts: Vec<Inst>,
     /// What this block, and what surely ran before it, has computed; no loads.
-    known: HashMap<(Op, Kind), Reg>,
+    known: FxHashMap<(Op, Kind), Reg>,
     /// The same in the order in which it was computed. The register tells when that was.
     log: Vec<(Op, Kind, Reg)>,
     /// What the entry block has computed: it runs before all others.
     entry_known: Known,
     /// The blocks that jumps go to.
-    targets: HashSet<BlockId>,
+    targets: FxHashSet<BlockId>,
     cold: bool,
     cold_regions: u32,
     site: u32,
@@ -50,10 +50,10 @@ impl Builder {
             current: None,
             params: Vec::new(),
             insts: Vec::new(),
-            known: HashMap::new(),
+            known: FxHashMap::default(),
             log: Vec::new(),
             entry_known: Known(0),
-            targets: HashSet::new(),
+            targets: FxHashSet::default(),
             cold: false,
             cold_regions: 0,
             site: u32::MAX,

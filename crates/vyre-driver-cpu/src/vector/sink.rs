@@ -7,8 +7,8 @@
 
 use super::code::{Function, Inst, Op, Reg, Term};
 use super::verify::{immediate_dominators, predecessors};
+use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use std::collections::HashMap;
 
 /// Cold regions that an instruction may be copied to.
 const COPIES_MAX: usize = 6;
@@ -22,7 +22,7 @@ pub(super) fn sink(function: &mut Function) {
         depths: loop_depths(function),
         uses: vec![Uses::default(); function.kinds.len()],
         moved: vec![Vec::new(); function.blocks.len()],
-        copies: HashMap::new(),
+        copies: FxHashMap::default(),
         dominators,
         regions,
     };
@@ -65,7 +65,7 @@ struct Sink {
     /// What goes to the start of each block, last first.
     moved: Vec<Vec<Inst>>,
     /// What a register is called in a cold region that has its own copy.
-    copies: HashMap<(u32, Reg), Reg>,
+    copies: FxHashMap<(u32, Reg), Reg>,
 }
 
 impl Sink {

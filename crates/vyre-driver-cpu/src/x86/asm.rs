@@ -6,7 +6,7 @@
 
 use crate::executable::MachineCode;
 use iced_x86::{Code, Encoder, Instruction, OpKind, Register};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// Which instructions there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -75,7 +75,7 @@ pub(super) struct Asm {
     /// Where a distance is missing: the end of the branch, and what it goes to.
     branches: Vec<(usize, Label)>,
     constants: Vec<[u8; CONSTANT_BYTES]>,
-    known: HashMap<[u8; CONSTANT_BYTES], usize>,
+    known: FxHashMap<[u8; CONSTANT_BYTES], usize>,
     /// Where the code of a line starts, and which it is.
     marks: Vec<(usize, u32)>,
     error: Option<String>,
@@ -132,7 +132,7 @@ impl Asm {
             labels: Vec::new(),
             branches: Vec::new(),
             constants: Vec::new(),
-            known: HashMap::new(),
+            known: FxHashMap::default(),
             marks: Vec::new(),
             error: None,
         }

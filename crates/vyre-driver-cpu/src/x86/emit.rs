@@ -12,8 +12,9 @@ use super::rows::{MOVDQU, Row, STORE};
 use crate::executable::MachineCode;
 use crate::vector::code::{Address, Function, IntCond, Kind, Op, Reg, Term};
 use iced_x86::Code;
-use regalloc2::{Allocation, Edit, InstOrEdit, Output, PReg, RegClass, RegallocOptions};
+use regalloc2::{Allocation, Ctx, Edit, InstOrEdit, Output, PReg, RegClass, RegallocOptions};
 use smallvec::SmallVec;
+use std::cell::RefCell;
 
 /// Where a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +42,8 @@ const SPILLS: i64 = AREA_BYTES + 64;
 /// More would not fit a thread's stack.
 const FRAME_MAX: i64 = 256 << 10;
 const PAGE: i64 = 4096;
+/// Steps of a function for which the allocator's memory is not kept.
+const KEPT_STEPS_MAX: usize = 20_000;
 /// The default of the float modes: all exceptions masked, to nearest even, subnormals kept.
 const DEFAULT_MODES: u32 = 0x1f80;
 
@@ -59,19 +62,35 @@ pub(super) struct Emit<'a> {
     pub(super) def: Option<Loc>,
 }
 
+thread_local! {
+    /// What the allocator works in, kept for the next function.
+    static ALLOCATOR: RefCell<Ctx> = RefCell::new(Ctx::default());
+}
+
 /// Machine code of a function, and where it starts.
 pub(super) fn emit(function: &Function, level: Level) -> Result<MachineCode, String> {
     let plan = Plan::new(function, level);
     let options = RegallocOptions { validate_ssa: cfg!(debug_assertions), ..RegallocOptions::default() };
-    let output =
-        regalloc2::run(&plan, &machine(level), &options).map_err(|error| format!("registers: {error}"))?;
+    ALLOCATOR.with_borrow_mut(|context| {
+        let output = regalloc2::run_with_ctx(&plan, &machine(level), &options, context)
+            .map_err(|error| format!("registers: {error}"))?;
+        let code = assemble(function, &plan, output);
+        if plan.steps.len() > KEPT_STEPS_MAX {
+            *context = Ctx::default();
+        }
+        code
+    })
+}
+
+fn assemble(function: &Function, plan: &Plan<'_>, output: &Output) -> Result<MachineCode, String> {
+    let level = plan.level;
     let mut asm = Asm::new();
     let labels = function.blocks.iter().map(|_| asm.label()).collect();
     let (constants, vectors) = (plan.constants.clone(), plan.vectors.clone());
-    let ends = ends(function, &plan, &output);
+    let ends = ends(function, plan, output);
     let mut emit =
         Emit { asm, function, level, constants, vectors, labels, ends, here: SmallVec::new(), def: None };
-    emit.prologue(&output)?;
+    emit.prologue(output)?;
     // Blocks that hardly ever run stand behind the others.
     let blocks = || function.blocks.iter().enumerate();
     let order: Vec<usize> = blocks()
@@ -81,7 +100,7 @@ pub(super) fn emit(function: &Function, level: Level) -> Result<MachineCode, Str
         .filter(|at| emit.ends[*at] == *at)
         .collect();
     for (place, at) in order.iter().enumerate() {
-        emit.block(*at, order.get(place + 1).copied(), &plan, &output);
+        emit.block(*at, order.get(place + 1).copied(), plan, output);
     }
     emit.asm.finish()
 }

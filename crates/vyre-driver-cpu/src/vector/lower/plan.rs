@@ -14,6 +14,9 @@ use vyre_foundation::opt::range;
 use vyre_foundation::validate::ValidProgram;
 use vyre_foundation::validate::uniformity::{self, BodyUniformity, Level};
 
+/// Lines of a program without loops, times vectors in flight.
+const STRAIGHT_LINES_MAX: u32 = 64;
+
 /// A mutable local or private array.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LocalInfo {
@@ -490,15 +493,22 @@ impl<'a> Plan<'a> {
     /// lanes have use for. Rows of lanes should not break inside a vector: then neighbours in memory are neighbours there.
     fn choose_vectors(&self, shape: Shape) -> u32 {
         let needed = self.parts.subgroup.unwrap_or(1).div_ceil(self.lanes).max(1);
+        let (mut exchanges, mut loops, mut lines) = (false, false, 0);
+        walk(&self.parts.body.block, |_, _, node| {
+            exchanges |= matches!(node, Node::Subgroup { .. });
+            loops |= matches!(node, Node::For { .. });
+            let once = |value: Value| self.uniform[value.index()] || self.again[value.index()];
+            lines += u32::from(!node.result().is_some_and(once));
+        });
         let (row, all) = (self.parts.workgroup[0], self.parts.workgroup_lanes() as u32);
         let pressure = self.pressure().max(1) + 2;
         let fits = |vectors: u32| {
             let unbroken = row.is_multiple_of(self.lanes) || row == all;
             let used = all.is_multiple_of(vectors * self.lanes);
-            unbroken && used && vectors * pressure <= shape.registers.max(pressure)
+            // Without loops one group of lanes does not wait for another: many vectors of many lines would only be more code.
+            let short = loops || vectors * lines <= STRAIGHT_LINES_MAX;
+            unbroken && used && short && vectors * pressure <= shape.registers.max(pressure)
         };
-        let mut exchanges = false;
-        walk(&self.parts.body.block, |_, _, node| exchanges |= matches!(node, Node::Subgroup { .. }));
         // Subgroups mostly have stretches of memory of their own, and processors fetch one stretch ahead better than two.
         let most = if exchanges { shape.vectors_max.min(needed.max(2)) } else { shape.vectors_max };
         let mut vectors = most.max(1);
