@@ -71,10 +71,12 @@ impl<'a> Maker<'a> {
 
     /// A program of this track; its literal is the run's own. The integer track has i32 in place of f32.
     fn program(&self, source: &str) -> Program {
-        let mut source = source.replace("1000003", &format!("{:#x}", self.literal));
+        let mut source = source.to_owned();
         if self.track == Track::Integer {
             source = source.replace("f32", "i32").replace("1.25", "125").replace("0.5", "3");
         }
+        // Last, because the digits of a literal may read like a type.
+        let source = source.replace("1000003", &format!("{:#x}", self.literal));
         match text::parse(&source) {
             Ok(parsed) => parsed.program,
             Err(findings) => panic!("a program of the suite does not parse: {findings:?}\n{source}"),

@@ -57,6 +57,9 @@ pub(super) enum Step {
     Op(Inst),
     /// A constant into a register, for a jump's argument.
     Argument(Reg),
+    /// A value into a register of its own, for an argument of a jump out of or into code that hardly ever runs: else the
+    /// allocator would keep both sides in one place, and what is scarce on one would be so on the other.
+    Copy,
     /// The end of a block; with the comparison that it branches on, if that is part of it.
     End(u32, Option<Op>),
 }
@@ -99,6 +102,8 @@ pub(super) struct Plan<'a> {
     preds: Vec<Vec<Block>>,
     params: Vec<Vec<VReg>>,
     args: Vec<Vec<VReg>>,
+    /// By register: whether it is assigned where code runs often.
+    hot: Vec<bool>,
     /// By register: the comparison that it is, if branches do it themselves.
     compares: Vec<Option<Op>>,
     vregs: usize,
@@ -211,6 +216,7 @@ impl<'a> Plan<'a> {
             preds: vec![Vec::new(); blocks],
             params: Vec::with_capacity(blocks),
             args: vec![Vec::new(); blocks],
+            hot: hot(function),
             compares: Vec::new(),
             vregs: function.kinds.len(),
             none: Vec::new(),
@@ -303,8 +309,11 @@ impl<'a> Plan<'a> {
         match &self.function.blocks[at].term {
             Term::Return => {}
             Term::Jump(to, args) => {
+                let cold = self.function.blocks[at].cold;
                 for arg in args {
+                    let apart = cold && (!self.function.blocks[to.index()].cold || self.hot[arg.index()]);
                     let vreg = match self.constants[arg.index()] {
+                        Constant::No if apart => self.copy(*arg),
                         Constant::No => self.vreg(*arg),
                         Constant::Bits(_) | Constant::Vector(_) => self.argument(*arg),
                     };
@@ -336,6 +345,17 @@ impl<'a> Plan<'a> {
         vreg
     }
 
+    /// A value in another register.
+    fn copy(&mut self, reg: Reg) -> VReg {
+        let vreg = VReg::new(self.vregs, self.class(reg));
+        self.vregs += 1;
+        let from = self.vreg(reg);
+        self.operands.push(Operand::new(from, OperandConstraint::Any, OperandKind::Use, OperandPos::Early));
+        self.operands.push(Operand::reg_def(vreg));
+        self.close(Step::Copy, PRegSet::empty());
+        vreg
+    }
+
     fn edge(&mut self, from: usize, to: usize) {
         self.succs[from].push(Block::new(to));
         self.preds[to].push(Block::new(from));
@@ -359,6 +379,15 @@ impl<'a> Plan<'a> {
     fn vreg(&self, reg: Reg) -> VReg {
         VReg::new(self.sources[reg.index()].index(), self.class(reg))
     }
+}
+
+fn hot(function: &Function) -> Vec<bool> {
+    let mut hot = vec![false; function.kinds.len()];
+    for block in function.blocks.iter().filter(|block| !block.cold) {
+        let results = block.insts.iter().filter_map(|inst| inst.result);
+        block.params.iter().copied().chain(results).for_each(|reg| hot[reg.index()] = true);
+    }
+    hot
 }
 
 /// Whether an op gives its operand's own register: that of 32 bits has an empty upper half.
@@ -532,7 +561,7 @@ impl Plan<'_> {
     fn ended(&self, at: regalloc2::Inst) -> Option<usize> {
         match self.steps[at.index()] {
             Step::End(block, _) => Some(block as usize),
-            Step::Args | Step::Op(_) | Step::Argument(_) => None,
+            Step::Args | Step::Op(_) | Step::Argument(_) | Step::Copy => None,
         }
     }
 }

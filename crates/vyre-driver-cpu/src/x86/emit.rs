@@ -198,6 +198,11 @@ impl Emit<'_> {
                 self.def = allocations.next().map(|place| loc(*place));
                 self.materialise(reg);
             }
+            Step::Copy => {
+                if let (Some(from), Some(to)) = (allocations.next(), allocations.next()) {
+                    self.transfer(*from, *to);
+                }
+            }
             Step::End(block, fused) => {
                 match (&fused, &self.function.blocks[block as usize].term) {
                     (Some(op), _) => self.find(op, &mut allocations),

@@ -53,7 +53,7 @@ impl Level {
     pub(crate) const fn shape(self) -> Shape {
         match self {
             Level::Avx512 => Shape { lanes: 16, lanes_wide: 8, vectors_max: 4, registers: 30 },
-            Level::Avx2 => Shape { lanes: 8, lanes_wide: 4, vectors_max: 4, registers: 14 },
+            Level::Avx2 => Shape { lanes: 8, lanes_wide: 4, vectors_max: 4, registers: 16 },
         }
     }
 }

@@ -122,15 +122,14 @@ impl Lower<'_> {
         let regs = self.buffer(buffer);
         let load = |from| if spread { Op::LoadSplat(elem, from) } else { Op::LoadS(elem, from) };
         let direct = |this: &mut Self| -> Lanes {
-            let at = |index: &Reg| {
-                let index = this.b.convert(Num::U32, Num::U64, *index);
-                let from = Address { base: regs.base, index: Some((index, elem.bytes() as u8)), disp: 0 };
-                this.b.emit(load(from))
-            };
-            indices.iter().map(at).collect()
+            let wide: Lanes =
+                indices.iter().map(|index| this.b.convert(Num::U32, Num::U64, *index)).collect();
+            let size = elem.bytes() as u8;
+            let from = |index: &Reg| Address { base: regs.base, index: Some((*index, size)), disp: 0 };
+            this.load_each(wide.iter().map(|index| load(from(index))))
         };
         if let Some(addresses) = self.assumed_addresses(self.site, elem) {
-            return addresses.into_iter().take(indices.len()).map(|from| self.b.emit(load(from))).collect();
+            return self.load_each(addresses[..indices.len()].iter().map(|from| load(*from)));
         }
         // A proof holds for lanes that run, so it is good only where some do.
         let proven = self.is_proven(self.site) && self.exec.masks.is_none() && !self.speculative;
@@ -215,21 +214,25 @@ impl Lower<'_> {
         };
         let row = |this: &mut Self| -> Lanes {
             let addresses = this.row(regs, elem, &line, site);
-            let mut found = Lanes::new();
-            for (at, from) in addresses.iter().enumerate() {
-                // Vectors that are rows of their own may share their columns.
-                let again = addresses[..at].iter().position(|earlier| earlier == from);
-                let reg =
-                    again.map_or_else(|| this.b.emit(Op::LoadV(elem, *from, None)), |again| found[again]);
-                found.push(reg);
-            }
-            found
+            this.load_each(addresses.into_iter().map(|from| Op::LoadV(elem, from, None)))
         };
         if proven && self.exec.masks.is_none() || self.is_assumed(site) {
             return row(self);
         }
         let fits = self.fits(regs, &line);
         self.two_ways(&fits, elem.vector(), row, |this| this.gather(elem, buffer, &indices, proven))
+    }
+
+    /// Loads, each once: vectors that are rows of their own may share columns, and those of one row what is its own.
+    fn load_each(&mut self, loads: impl Iterator<Item = Op>) -> Lanes {
+        let loads: Vec<Op> = loads.collect();
+        let mut found = Lanes::new();
+        for (at, load) in loads.iter().enumerate() {
+            let again = loads[..at].iter().position(|earlier| earlier == load);
+            let reg = again.map_or_else(|| self.b.emit(*load), |again| found[again]);
+            found.push(reg);
+        }
+        found
     }
 
     /// Registers from one of two ways: if all conditions hold, which is what mostly happens, or not.

@@ -501,13 +501,15 @@ impl<'a> Plan<'a> {
             lines += u32::from(!node.result().is_some_and(once));
         });
         let (row, all) = (self.parts.workgroup[0], self.parts.workgroup_lanes() as u32);
-        let pressure = self.pressure().max(1) + 2;
+        let pressure = self.pressure().max(1);
         let fits = |vectors: u32| {
             let unbroken = row.is_multiple_of(self.lanes) || row == all;
             let used = all.is_multiple_of(vectors * self.lanes);
             // Without loops one group of lanes does not wait for another: many vectors of many lines would only be more code.
             let short = loops || vectors * lines <= STRAIGHT_LINES_MAX;
-            unbroken && used && short && vectors * pressure <= shape.registers.max(pressure)
+            // Two hide each other's waits even where some of them must be spilled.
+            let room = vectors <= 2 || vectors * pressure <= shape.registers;
+            unbroken && used && short && room
         };
         // Subgroups mostly have stretches of memory of their own, and processors fetch one stretch ahead better than two.
         let most = if exchanges { shape.vectors_max.min(needed.max(2)) } else { shape.vectors_max };
