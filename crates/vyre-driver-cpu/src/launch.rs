@@ -461,8 +461,8 @@ impl Launch {
             entry(table.buffer, table.bytes.as_ptr() as u64, table.len);
         }
         let end: u64 = grid.iter().map(|count| u64::from(*count)).product();
-        // A few chunks for each thread, so that the last ones are small against the whole.
-        let chunk = (end / (threads as u64 * 8)).clamp(1, 1 << 16);
+        // Many chunks for each thread: the last ones are small against the whole, and threads stay near each other in memory.
+        let chunk = (end / (threads as u64 * 64)).clamp(1, 1 << 16);
         let (next, out_of_memory) = (AtomicU64::new(0), AtomicBool::new(false));
         let (pipeline, watch) = (Arc::clone(pipeline), Arc::clone(watch));
         Launch { pipeline, context, next, end, chunk, out_of_memory, watch }

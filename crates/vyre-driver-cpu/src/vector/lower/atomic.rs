@@ -5,7 +5,7 @@ use crate::vector::code::{Address, BitOp, Elem, IntCond, IntOp, Kind, Num, Op, R
 use vyre_foundation::ir::{Args, AtomicOp, BufferId, DataType, Node, Operand};
 
 /// Lanes of a line that are taken at once.
-const AT_ONCE: u32 = 8;
+const AT_ONCE: u32 = 16;
 /// Lines whose lanes are taken together.
 const ROWS_MAX: usize = 4;
 
