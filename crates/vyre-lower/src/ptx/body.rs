@@ -351,12 +351,19 @@ impl<'a> Emit<'a> {
         if self.options.poll {
             self.poll();
         }
-        // `hi - i` counts what is left, so the counter never passes `hi` and never wraps.
-        let left = self.op(Width::B32, "sub.u32", &[&hi, &i]);
-        let over = self.op(Width::Pred, "setp.le.u32", &[&left, &step.to_string()]);
-        self.line(&format!("@{over} bra $L{end};"));
-        self.line(&format!("add.u32 {i}, {i}, {step};"));
-        self.line(&format!("bra $L{head};"));
+        if step == 1 {
+            // Below `hi`, one more cannot wrap.
+            self.line(&format!("add.u32 {i}, {i}, 1;"));
+            let more = self.op(Width::Pred, "setp.lt.u32", &[&i, &hi]);
+            self.line(&format!("@{more} bra $L{head};"));
+        } else {
+            // `hi - i` counts what is left, so the counter never passes `hi` and never wraps.
+            let left = self.op(Width::B32, "sub.u32", &[&hi, &i]);
+            let over = self.op(Width::Pred, "setp.le.u32", &[&left, &step.to_string()]);
+            self.line(&format!("@{over} bra $L{end};"));
+            self.line(&format!("add.u32 {i}, {i}, {step};"));
+            self.line(&format!("bra $L{head};"));
+        }
         self.label(end);
     }
 

@@ -7,6 +7,21 @@ use vyre_foundation::ir::{ComputeOp, DataType, Literal, Operand};
 impl Emit<'_> {
     pub(super) fn compute(&mut self, op: ComputeOp, ty: DataType, args: &[Operand]) -> Reg {
         let source = self.type_of(args[0]);
+        let is = |arg: &Operand, test: fn(Literal) -> bool| matches!(arg, Operand::Literal(x) if test(*x));
+        if op == ComputeOp::Xor && ty != DataType::Bool {
+            let ones = |x: Literal| x.bits() == x.ty().mask();
+            if let Some(at) = args.iter().position(|arg| is(arg, ones)) {
+                let x = self.operand(args[1 - at]);
+                return self.invert(Width::of(ty), &x);
+            }
+        }
+        if matches!(op, ComputeOp::Min | ComputeOp::Max | ComputeOp::Clamp) && ty.is_float() {
+            // NaN gives way to a number. `ptxas` takes one for a bound, and then the sign of the result for known.
+            let nan = |x: Literal| (x.bits() & (x.ty().mask() >> 1)) > infinity(x.ty());
+            if args.iter().any(|arg| is(arg, nan)) {
+                return self.bounded(op, ty, args, nan);
+            }
+        }
         let regs: Vec<Reg> = args.iter().map(|arg| self.operand(*arg)).collect();
         let args: Vec<&str> = regs.iter().map(String::as_str).collect();
         match op {
@@ -22,6 +37,26 @@ impl Emit<'_> {
     /// An op of two operands of its own type, on registers.
     pub(super) fn binary(&mut self, op: ComputeOp, ty: DataType, a: &str, b: &str) -> Reg {
         if ty.is_float() { self.float(op, ty, &[a, b]) } else { self.integer(op, ty, &[a, b]) }
+    }
+
+    /// `min`, `max` and `clamp` without their literals that are NaN.
+    fn bounded(&mut self, op: ComputeOp, ty: DataType, args: &[Operand], nan: fn(Literal) -> bool) -> Reg {
+        let folds: &[ComputeOp] = match op {
+            ComputeOp::Clamp => &[ComputeOp::Max, ComputeOp::Min],
+            _ => &[op],
+        };
+        let is_nan = |arg: &Operand| matches!(arg, Operand::Literal(x) if nan(*x));
+        let mut result = args[0];
+        let mut reg = self.operand(result);
+        for (fold, arg) in folds.iter().zip(&args[1..]) {
+            if is_nan(arg) {
+                continue;
+            }
+            let other = self.operand(*arg);
+            reg = if is_nan(&result) { other } else { self.float(*fold, ty, &[&reg, &other]) };
+            result = Operand::Literal(Literal::from_bits(ty, 0));
+        }
+        reg
     }
 
     fn boolean(&mut self, op: ComputeOp, args: &[&str]) -> Reg {
@@ -84,7 +119,7 @@ impl Emit<'_> {
             ComputeOp::And => self.op(width, &format!("and.{untyped}"), args),
             ComputeOp::Or => self.op(width, &format!("or.{untyped}"), args),
             ComputeOp::Xor => self.op(width, &format!("xor.{untyped}"), args),
-            ComputeOp::Not => self.op(width, &format!("not.{untyped}"), args),
+            ComputeOp::Not => self.invert(width, args[0]),
             ComputeOp::Shl => {
                 let n = self.op(Width::B32, "and.b32", &[args[1], &(bits - 1).to_string()]);
                 self.op(width, &format!("shl.{untyped}"), &[args[0], &n])
@@ -119,6 +154,19 @@ impl Emit<'_> {
             | ComputeOp::IsNan
             | ComputeOp::IsInf => unreachable!("validated: of floats"),
         }
+    }
+
+    /// Inverts all bits. `ptxas` forgets the inversion of `not` and of `xor` with ones where it knows the operand to be
+    /// zero, as behind a branch; it does not look into `lop3`.
+    fn invert(&mut self, width: Width, x: &str) -> Reg {
+        let word = |emit: &mut Self, x: &str| emit.op(Width::B32, "lop3.b32", &[x, x, x, "0x0f"]);
+        if width == Width::B32 {
+            return word(self, x);
+        }
+        let (low, high) = (self.register(Width::B32), self.register(Width::B32));
+        self.line(&format!("mov.b64 {{{low}, {high}}}, {x};"));
+        let (low, high) = (word(self, &low), word(self, &high));
+        self.assign(Width::B64, &format!("mov.b64 {{}}, {{{low}, {high}}}"))
     }
 
     /// `popc` and `clz` count in 32 bits, whatever they count in.
@@ -230,7 +278,7 @@ impl Emit<'_> {
         let mask = self.op(width, &format!("shl.{untyped}"), &[&low, &offset]);
         let field = self.op(width, &format!("shl.{untyped}"), &[args[1], &offset]);
         let field = self.op(width, &format!("and.{untyped}"), &[&field, &mask]);
-        let kept = self.op(width, &format!("not.{untyped}"), &[&mask]);
+        let kept = self.invert(width, &mask);
         let kept = self.op(width, &format!("and.{untyped}"), &[args[0], &kept]);
         self.op(width, &format!("or.{untyped}"), &[&kept, &field])
     }
@@ -279,12 +327,11 @@ impl Emit<'_> {
         let width = Width::of(ty);
         let untyped = width.bits();
         let sign = format!("{:#x}", 1u64 << (ty.bits() - 1));
-        let rest = format!("{:#x}", ty.mask() >> 1);
         match op {
             ComputeOp::Neg => self.op(width, &format!("xor.{untyped}"), &[args[0], &sign]),
-            ComputeOp::Abs => self.op(width, &format!("and.{untyped}"), &[args[0], &rest]),
+            ComputeOp::Abs => self.magnitude(ty, args[0]),
             ComputeOp::Copysign => {
-                let magnitude = self.op(width, &format!("and.{untyped}"), &[args[0], &rest]);
+                let magnitude = self.magnitude(ty, args[0]);
                 let signs = self.op(width, &format!("and.{untyped}"), &[args[1], &sign]);
                 let nan = self.is_nan(ty, args[1]);
                 let plus = self.constant(Literal::from_bits(ty, 0));
@@ -292,10 +339,19 @@ impl Emit<'_> {
                 self.op(width, &format!("or.{untyped}"), &[&magnitude, &signs])
             }
             _ => {
-                let magnitude = self.op(width, &format!("and.{untyped}"), &[args[0], &rest]);
+                let magnitude = self.magnitude(ty, args[0]);
                 let infinity = format!("{:#x}", infinity(ty));
                 self.op(Width::Pred, &format!("setp.eq.{untyped}"), &[&magnitude, &infinity])
             }
+        }
+    }
+
+    /// Without its sign.
+    fn magnitude(&mut self, ty: DataType, x: &str) -> Reg {
+        match Width::of(ty) {
+            // There is no instruction for it on every target.
+            Width::B16 => self.op(Width::B16, "and.b16", &[x, "0x7fff"]),
+            width => self.op(width, &typed("abs", ty), &[x]),
         }
     }
 
