@@ -237,15 +237,15 @@ fn run(lane: &mut Lane, mut work: Work<'_, Cuda>, stop: &Stop<'_>) -> Result<Tim
 /// with grid barriers has, because its workgroups are all on the device together.
 fn launch(lane: &Lane, one: &Launch<'_, Cuda>) -> Result<(), BackendError> {
     let parts = one.program.parts();
-    let mut arguments: Vec<u64> = Vec::with_capacity(2 * one.buffers.len() + 7);
+    let mut arguments: Vec<u64> = Vec::with_capacity(2 * one.buffers.len() + 8);
     for (id, (Memory(block), byte_len)) in one.program.bound.iter().zip(&one.buffers) {
         let elements = byte_len / parts.buffer(*id).ty.bytes();
         arguments.extend([block.address, elements as u64]);
     }
     let [trap, sync] = lane.state();
     let [x, y, z] = one.grid;
-    arguments.extend([trap, lane.cancel_address, sync, 0, 0, u64::from(y), u64::from(z)]);
-    let first = arguments.len() - 4;
+    arguments.extend([trap, lane.cancel_address, sync, 0, 0, u64::from(y), u64::from(z), 0]);
+    let first = arguments.len() - 5;
     if one.kernel.cooperative {
         lane.reset_barrier()?;
     }

@@ -46,7 +46,8 @@ impl Default for Options {
 /// The kernel's parameters are, each a `u64`: for every bound buffer by ascending binding its address and its number of
 /// elements; then the address of the trap word (a u32, all ones before the launch; the least trap's number after it),
 /// of the cancel word (a u32, nonzero to cancel) and of the grid barrier's counter (a u64, zero before the launch). Four
-/// `u32` follow: the workgroup that the launch begins with along y and z, and how many the whole grid has there.
+/// `u32` follow: the workgroup that the launch begins with along y and z, and how many the whole grid has there; and last a
+/// zero.
 #[derive(Clone, Debug)]
 pub struct Module {
     /// The text.

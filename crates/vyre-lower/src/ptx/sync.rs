@@ -148,7 +148,10 @@ impl Emit<'_> {
 
     pub(super) fn subgroup(&mut self, op: SubgroupOp, ty: DataType, args: &[Operand]) -> Reg {
         let source = self.type_of(args[0]);
-        let regs: Vec<Reg> = args.iter().map(|arg| self.operand(*arg)).collect();
+        let mut regs: Vec<Reg> = args.iter().map(|arg| self.operand(*arg)).collect();
+        if let Operand::Literal(_) = args[0] {
+            regs[0] = self.opaque(source, &regs[0]);
+        }
         let x = regs[0].as_str();
         match fold(op) {
             Some(Fold::Reduce(fold)) => return self.reduce(fold, ty, x),
@@ -179,6 +182,27 @@ impl Emit<'_> {
                 let ballot = self.ballot(x);
                 let all = u32::MAX >> (32 - self.width());
                 self.op(Width::Pred, "setp.eq.u32", &[&ballot, &all.to_string()])
+            }
+        }
+    }
+
+    /// The same value, as one that `ptxas` does not know. It finds late that lanes exchange a constant, and then turns the
+    /// sign of differences with it.
+    fn opaque(&mut self, ty: DataType, x: &str) -> Reg {
+        let zero = self.assign(Width::B32, "ld.param.u32 {}, [zero]");
+        match Width::of(ty) {
+            Width::Pred => {
+                let set = self.op(Width::Pred, "setp.ne.u32", &[&zero, "0"]);
+                self.op(Width::Pred, "xor.pred", &[x, &set])
+            }
+            Width::B16 => {
+                let zero = self.op(Width::B16, "cvt.u16.u32", &[&zero]);
+                self.op(Width::B16, "xor.b16", &[x, &zero])
+            }
+            Width::B32 => self.op(Width::B32, "xor.b32", &[x, &zero]),
+            Width::B64 => {
+                let zero = self.op(Width::B64, "cvt.u64.u32", &[&zero]);
+                self.op(Width::B64, "xor.b64", &[x, &zero])
             }
         }
     }
