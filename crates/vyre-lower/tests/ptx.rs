@@ -7,7 +7,7 @@ use std::process::Command;
 use vyre_foundation::text;
 use vyre_foundation::validate::validate;
 use vyre_generate::{Config, seeded};
-use vyre_lower::ptx::{Options, lower};
+use vyre_lower::ptx::{Module, Options, lower};
 
 /// Why a line of PTX may round otherwise than the language says; `None` if it cannot.
 fn inexact(line: &str) -> Option<&'static str> {
@@ -34,8 +34,14 @@ fn no_line_leaves_rounding_open() {
         let program = case.valid().expect("generated programs are valid");
         for sm in [70, 90] {
             let module = lower(&program, &Options { sm, poll: seed % 2 == 0 }).expect("the program is small");
+            let declared = |name: &str| {
+                let mut after = module.source.split(&format!(" {name}")).skip(1);
+                after.any(|rest| rest.starts_with([',', '\n']))
+            };
             for line in module.source.lines() {
                 assert_eq!(inexact(line), None, "{line}");
+                let parameter = line.contains("ld.param").then(|| line.split(['[', ']']).nth(1)).flatten();
+                assert!(parameter.is_none_or(declared), "no such parameter: {line}");
                 lines += 1;
             }
         }
@@ -53,10 +59,22 @@ fn what_is_inexact_is_found() {
 }
 
 #[test]
-fn ptxas_takes_the_examples() {
+fn ptxas_takes_the_examples_and_generated_programs() {
     if Command::new("ptxas").arg("--version").output().is_err() {
         eprintln!("SKIP ptxas: it is not on the PATH");
         return;
+    }
+    let takes = |module: Module, what: &str| {
+        let file = std::env::temp_dir().join(format!("vyre-{}.ptx", std::process::id()));
+        std::fs::write(&file, module.source).expect("a temporary file");
+        let ran = Command::new("ptxas").args(["-arch=sm_90", "-o", "/dev/null"]).arg(&file).output();
+        let ran = ran.expect("ptxas is there");
+        assert!(ran.status.success(), "{what}: {}", String::from_utf8_lossy(&ran.stderr));
+    };
+    for seed in 0..20 {
+        let program = seeded(seed, &Config::default()).valid().expect("generated programs are valid");
+        let options = Options { sm: 90, poll: seed % 2 == 0 };
+        takes(lower(&program, &options).expect("the program is small"), &format!("seed {seed}"));
     }
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     for entry in std::fs::read_dir(folder).expect("the examples are there") {
@@ -67,10 +85,6 @@ fn ptxas_takes_the_examples() {
         let source = std::fs::read_to_string(&path).expect("it can be read");
         let program = validate(&text::parse(&source).expect("it parses").program).expect("it is valid");
         let module = lower(&program, &Options { sm: 90, poll: false }).expect("it is small");
-        let file = std::env::temp_dir().join(format!("vyre-{}.ptx", std::process::id()));
-        std::fs::write(&file, module.source).expect("a temporary file");
-        let ran = Command::new("ptxas").args(["-arch=sm_90", "-o", "/dev/null"]).arg(&file).output();
-        let ran = ran.expect("ptxas is there");
-        assert!(ran.status.success(), "{}: {}", path.display(), String::from_utf8_lossy(&ran.stderr));
+        takes(module, &path.display().to_string());
     }
 }

@@ -149,9 +149,8 @@ impl<'a> Emit<'a> {
             params.push(format!("  .param .u64 b{at}, .param .u64 n{at}"));
         }
         params.push("  .param .u64 trap, .param .u64 cancel, .param .u64 sync".into());
-        params.push(
-            "  .param .u32 first_y, .param .u32 first_z, .param .u32 count_y, .param .u32 count_z".into(),
-        );
+        params.push("  .param .u32 first_y, .param .u32 first_z, .param .u32 count_y".into());
+        params.push("  .param .u32 count_z, .param .u32 zero".into());
         let [x, y, z] = self.parts.workgroup;
         let _ = write!(
             source,
