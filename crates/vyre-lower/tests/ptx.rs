@@ -35,8 +35,8 @@ fn no_line_leaves_rounding_open() {
         for sm in [70, 90] {
             let module = lower(&program, &Options { sm, poll: seed % 2 == 0 }).expect("the program is small");
             let declared = |name: &str| {
-                let mut after = module.source.split(&format!(" {name}")).skip(1);
-                after.any(|rest| rest.starts_with([',', '\n']))
+                let name = format!(" {name}");
+                module.source.split(&name).skip(1).any(|rest| rest.starts_with([',', '\n']))
             };
             for line in module.source.lines() {
                 assert_eq!(inexact(line), None, "{line}");
