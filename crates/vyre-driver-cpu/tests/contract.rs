@@ -6,7 +6,7 @@ use vyre_driver::{
     BackendError, CancelToken, DispatchConfig, ErrorCode, ResidentDispatchStep, ResidentReadRange, Resource,
     VyreBackend,
 };
-use vyre_driver_cpu::{CpuBackend, CpuConfig};
+use vyre_driver_cpu::{CpuBackend, CpuConfig, Emitter};
 use vyre_foundation::ir::Program;
 use vyre_foundation::text;
 
@@ -323,4 +323,40 @@ fn memory_that_runs_out_is_an_error() {
     assert_eq!(code(backend.dispatch_borrowed(&program, &[&n], &config(900 << 20))), ErrorCode::OutOfMemory);
     let y = backend.dispatch_borrowed(&program, &[&n], &config(1 << 20)).expect("there is memory for that");
     assert!(y == [vec![0; 1 << 20]]);
+}
+
+/// Stores past the caches, at the start of vectors and beside it, up to the last element.
+#[test]
+fn large_outputs_are_whole() {
+    const COUNT: u32 = (32 << 20) / 4 + 77;
+    let source = |ahead: u32| {
+        format!(
+            "program @large workgroup(64, 1, 1) {{
+              buffer @y : read_write u32[] binding 0 output
+              %i  = global_id x
+              %at = add.u32 %i, {ahead}
+              %v  = mul.u32 %i, 3
+              store.u32 @y[%at], %v
+            }}"
+        )
+    };
+    for emitter in [Emitter::Portable, Emitter::Avx2, Emitter::Avx512] {
+        let config = CpuConfig { emitter, threads: 2, ..CpuConfig::default() };
+        let Ok(backend) = CpuBackend::new(config) else {
+            eprintln!("SKIP {emitter:?}: this processor does not have it");
+            continue;
+        };
+        for ahead in [0, 16, 5] {
+            let y = backend.allocate_resident(COUNT as usize * 4).expect("memory");
+            let grid_override = Some([COUNT.div_ceil(64), 1, 1]);
+            let config = DispatchConfig { grid_override, ..DispatchConfig::default() };
+            let program = parse(&source(ahead));
+            backend.dispatch_resident_timed(&program, std::slice::from_ref(&y), &config).expect("it runs");
+            let found = backend.download_resident(&y).expect("it is there");
+            let expected = (0..COUNT).map(|at| at.checked_sub(ahead).map_or(0, |i| i.wrapping_mul(3)));
+            let same = found.chunks_exact(4).zip(expected).all(|(found, word)| found == word.to_le_bytes());
+            assert!(same, "{emitter:?}, {ahead} ahead");
+            backend.free_resident(y).expect("it is freed");
+        }
+    }
 }

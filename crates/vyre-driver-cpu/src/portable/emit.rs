@@ -282,6 +282,10 @@ impl<'a> Emit<'a> {
                 self.store_vector(*elem, at, *value, *mask);
                 Values::new()
             }
+            Op::StoreStream(elem, at, value) => {
+                self.store_vector(*elem, at, *value, None);
+                Values::new()
+            }
             Op::Gather(elem, at) => self.gather(*elem, at),
             Op::Scatter(elem, at, value) => {
                 self.scatter(*elem, at, *value);

@@ -404,6 +404,9 @@ pub enum Op {
     LoadV(Elem, Address, Option<Reg>),
     /// `W` elements one behind the other, from a `V` by [`Elem::vector`]; lanes that are off are not touched. No result.
     StoreV(Elem, Address, Reg, Option<Reg>),
+    /// [`Op::StoreV`] of a `B32` or `B64` to an address that is a multiple of the vector's size, past the caches: nothing
+    /// will read it soon. It is seen by others at the latest when the function has returned.
+    StoreStream(Elem, Address, Reg),
     /// An element each lane: a `V` by [`Elem::vector`]. Lanes that are off are not touched and give 0.
     Gather(Elem, Indexed),
     /// An element each lane, from a `V` by [`Elem::vector`]. Lanes that are off are not touched. No result.
@@ -562,7 +565,7 @@ impl Op {
             | Op::Extract(a, _) => f(a),
             Op::Fma(_, a, b, c) | Op::Select(a, b, c) => [a, b, c].into_iter().for_each(f),
             Op::LoadS(_, at) | Op::LoadSplat(_, at) | Op::Poll(at) => address(at, &mut f),
-            Op::StoreS(_, at, value) => {
+            Op::StoreS(_, at, value) | Op::StoreStream(_, at, value) => {
                 address(at, &mut f);
                 f(value);
             }
@@ -603,6 +606,7 @@ impl Op {
             self,
             Op::StoreS(..)
                 | Op::StoreV(..)
+                | Op::StoreStream(..)
                 | Op::Scatter(..)
                 | Op::Rmw { .. }
                 | Op::CompareExchange { .. }

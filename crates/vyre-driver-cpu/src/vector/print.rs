@@ -115,6 +115,7 @@ impl Function {
             Op::StoreV(ty, at, value, mask) => {
                 format!("vstore.{} {}, {value}{}", elem(ty), address(at), under(mask))
             }
+            Op::StoreStream(ty, at, value) => format!("vstore_stream.{} {}, {value}", elem(ty), address(at)),
             Op::Gather(ty, at) => format!("gather.{} {}", elem(ty), indexed(at)),
             Op::Scatter(ty, at, value) => format!("scatter.{} {}, {value}", elem(ty), indexed(at)),
             Op::Rmw { op, elem: ty, at, value, shared: seen } => {

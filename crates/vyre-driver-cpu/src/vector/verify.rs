@@ -186,6 +186,12 @@ pub fn result_kind(
             masked(mask)?;
             return Ok(None);
         }
+        Op::StoreStream(elem, at, value) => {
+            word(*elem)?;
+            address(at)?;
+            want(*value, elem.vector())?;
+            return Ok(None);
+        }
         Op::Gather(elem, at) => {
             indexed(at)?;
             elem.vector()

@@ -56,6 +56,8 @@ pub(super) struct Emit<'a> {
     labels: Vec<Label>,
     /// Where a jump to a block ends up: blocks that do nothing but jump on are left out.
     ends: Vec<usize>,
+    /// Whether stores go past the caches: they must be waited for at the end.
+    streams: bool,
     /// Where the operands of this op are.
     here: SmallVec<[(Reg, Loc); 8]>,
     /// Where the result of this op goes.
@@ -88,8 +90,23 @@ fn assemble(function: &Function, plan: &Plan<'_>, output: &Output) -> Result<Mac
     let labels = function.blocks.iter().map(|_| asm.label()).collect();
     let (constants, vectors) = (plan.constants.clone(), plan.vectors.clone());
     let ends = ends(function, plan, output);
-    let mut emit =
-        Emit { asm, function, level, constants, vectors, labels, ends, here: SmallVec::new(), def: None };
+    let streams = function
+        .blocks
+        .iter()
+        .flat_map(|block| &block.insts)
+        .any(|inst| matches!(inst.op, Op::StoreStream(..)));
+    let mut emit = Emit {
+        asm,
+        function,
+        level,
+        constants,
+        vectors,
+        labels,
+        ends,
+        streams,
+        here: SmallVec::new(),
+        def: None,
+    };
     emit.prologue(output)?;
     // Blocks that hardly ever run stand behind the others.
     let blocks = || function.blocks.iter().enumerate();
@@ -160,6 +177,9 @@ impl Emit<'_> {
     }
 
     fn epilogue(&mut self) {
+        if self.streams {
+            self.asm.ins(Code::Sfence, &[]);
+        }
         self.asm.ins(Code::VEX_Vldmxcsr_m32, &[Arg::Mem(self.stack(MODES))]);
         self.asm.ins(Code::VEX_Vzeroupper, &[]);
         let saved = Arg::Mem(Mem::at(gp64(RBP), -40));

@@ -97,6 +97,13 @@ impl Emit<'_> {
         }
     }
 
+    pub(super) fn store_stream(&mut self, elem: Elem, at: &Address, value: Reg) {
+        let width = self.width(elem.vector());
+        let mem = Arg::Mem(self.address(at));
+        let value = Arg::Reg(vec(width, self.vec(value, self.s0())));
+        self.row(rows::STREAM, width, &[mem, value]);
+    }
+
     fn row_lanes(&mut self, elem: Elem, at: &Address, mask: Option<Reg>) -> Lanes {
         Lanes { base: self.address(at), place: Place::Row, scale: elem.bytes() as u8, mask }
     }

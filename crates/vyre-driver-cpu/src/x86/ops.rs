@@ -61,6 +61,7 @@ impl Emit<'_> {
             Op::StoreS(elem, at, value) => self.store_scalar(elem, &at, value),
             Op::LoadV(elem, at, mask) => self.load_vector(elem, &at, mask),
             Op::StoreV(elem, at, value, mask) => self.store_vector(elem, &at, value, mask),
+            Op::StoreStream(elem, at, value) => self.store_stream(elem, &at, value),
             Op::Gather(elem, at) => self.gather(elem, &at),
             Op::Scatter(elem, at, value) => self.scatter(elem, &at, value),
             Op::Rmw { op, elem, at, value, shared } => self.rmw(op, elem, &at, value, shared),

@@ -121,6 +121,7 @@ rows! {
     MOVDQU64: INVALID, EVEX_Vmovdqu64_xmm_k1z_xmmm128;
     STORE: VEX_Vmovdqu_xmmm128_xmm, EVEX_Vmovdqu32_xmmm128_k1z_xmm;
     STORE64: INVALID, EVEX_Vmovdqu64_xmmm128_k1z_xmm;
+    STREAM: VEX_Vmovntdq_m128_xmm, EVEX_Vmovntdq_m128_xmm;
     PMASKLOADD: VEX_Vpmaskmovd_xmm_xmm_m128, INVALID;
     PMASKSTORED: VEX_Vpmaskmovd_m128_xmm_xmm, INVALID;
     BROADCASTD: VEX_Vpbroadcastd_xmm_xmmm32, EVEX_Vpbroadcastd_xmm_k1z_xmmm32;

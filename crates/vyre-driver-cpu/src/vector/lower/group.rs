@@ -19,6 +19,8 @@ pub(super) struct Place {
     index: Reg,
 }
 
+/// Bytes of a buffer that no cache is likely to hold.
+const STREAM_BYTES_MIN: u64 = 32 << 20;
 /// Values of the whole grid that are kept from the start; more would only wait in memory.
 const GRID_VALUES_MAX: u32 = 64;
 
@@ -89,7 +91,8 @@ impl<'a> Lower<'a> {
     /// Lays out scratch memory; the bytes of workgroup memory that starts at zero, which comes first.
     fn lay_out(&mut self) -> u64 {
         let zero = self.b.const_(Kind::S64, 0);
-        let regs = BufferRegs { base: zero, len: zero, whole: zero, whole_vector: zero, offset: None };
+        let regs =
+            BufferRegs { base: zero, len: zero, whole: zero, whole_vector: zero, stream: None, offset: None };
         let parts = self.plan.parts;
         self.buffers = vec![regs; parts.buffers.len()];
         let mut workgroup_bytes = 0;
@@ -161,7 +164,8 @@ impl<'a> Lower<'a> {
             let reach = self.b.const_(Kind::S32, u64::from(self.b.lanes()) - 1);
             let more = self.b.int(IntOp::MaxU, regs.len, reach);
             let whole_vector = self.b.int(IntOp::Sub, more, reach);
-            self.buffers[id] = BufferRegs { whole, whole_vector, ..regs };
+            let stream = self.plan.is_written_only(BufferId(id as u32)).then(|| self.streams(id, regs));
+            self.buffers[id] = BufferRegs { whole, whole_vector, stream, ..regs };
         }
         // Every op has an answer for all operands and loads are checked, so lines under conditions may run too.
         let mut left = GRID_VALUES_MAX;
@@ -175,6 +179,16 @@ impl<'a> Lower<'a> {
             }
         });
         self.speculative = false;
+    }
+
+    /// Whether a buffer is larger than caches and aligned to vectors.
+    fn streams(&mut self, id: usize, regs: BufferRegs) -> Reg {
+        let size = self.plan.parts.buffers[id].ty.bytes() as u64;
+        let least = self.b.const_(Kind::S32, STREAM_BYTES_MIN / size);
+        let large = self.b.cmp(IntCond::LeU, least, regs.len);
+        let (low, zero) = (self.b.int_const(IntOp::And, regs.base, 63), self.b.const_(Kind::S64, 0));
+        let aligned = self.b.cmp(IntCond::Eq, low, zero);
+        self.b.int(IntOp::And, large, aligned)
     }
 
     /// Whether the line can be computed once for the grid, before any workgroup.

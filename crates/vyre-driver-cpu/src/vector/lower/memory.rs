@@ -1,4 +1,4 @@
-//! Loads, stores, private arrays and the tile product.
+//! Loads, stores and private arrays.
 //!
 //! An index that grows by one from lane to lane is one check for all lanes in flight and plain vector accesses behind it; if
 //! the check fails, lanes look for themselves. A uniform index is one scalar access. Any other index gathers or scatters
@@ -10,7 +10,7 @@ use crate::vector::code::{
     ShiftOp,
 };
 use smallvec::SmallVec;
-use vyre_foundation::ir::{BufferId, DataType, Local, Operand, Tile};
+use vyre_foundation::ir::{BufferId, DataType, Local, Operand};
 
 /// Where a buffer is.
 #[derive(Clone, Copy)]
@@ -23,6 +23,8 @@ pub(super) struct BufferRegs {
     pub(super) whole: Reg,
     /// An index below this leaves room for the lanes of one vector, an `S32`.
     pub(super) whole_vector: Reg,
+    /// Whether it is worth storing past the caches, an `S32`, where that may be.
+    pub(super) stream: Option<Reg>,
     /// For workgroup memory: how far behind the start of scratch memory.
     pub(super) offset: Option<u64>,
 }
@@ -424,7 +426,11 @@ impl Lower<'_> {
         };
         let masks = self.exec.masks.clone();
         let row = |this: &mut Self| {
-            for (at, to) in this.row(regs, elem, &line, site).into_iter().enumerate() {
+            let addresses = this.row(regs, elem, &line, site);
+            if masks.is_none() && elem.bytes() >= 4 && regs.stream.is_some() {
+                return this.store_stream(regs, elem, &line, &addresses, &values);
+            }
+            for (at, to) in addresses.into_iter().enumerate() {
                 let (mut value, mut mask) = (values[at], masks.as_ref().map(|masks| masks[at]));
                 // Only this thread sees the workgroup's memory, so lanes that are off may write what is there: a later load
                 // gets a whole vector sooner than one from parts.
@@ -450,6 +456,34 @@ impl Lower<'_> {
                 this.scatter(elem, buffer, &indices, &values, proven);
                 Lanes::new()
             },
+        );
+    }
+
+    /// A store to a buffer that nobody reads meanwhile: past the caches if it is larger than they are and vectors are aligned,
+    /// for then memory need not be read before it is written.
+    fn store_stream(
+        &mut self,
+        regs: BufferRegs,
+        elem: Elem,
+        line: &Linear,
+        addresses: &[Address],
+        values: &[Reg],
+    ) {
+        let starts: Lanes = match &line.bases {
+            Bases::Row(start) => Lanes::from_elem(*start, 1),
+            Bases::Each(starts) => starts.clone(),
+        };
+        let all = starts[1..].iter().fold(starts[0], |all, start| self.b.int(IntOp::Or, all, *start));
+        let within = self.b.int_const(IntOp::And, all, u64::from(self.lanes_per_vector()) - 1);
+        let zero = self.b.const_(Kind::S32, 0);
+        let aligned = self.b.cmp(IntCond::Eq, within, zero);
+        let large = regs.stream.unwrap_or(zero);
+        let stores = || addresses.iter().copied().zip(values.iter().copied());
+        self.fork_every(
+            &[large, aligned],
+            &[],
+            |this| stores().for_each(|(to, value)| this.b.effect(Op::StoreStream(elem, to, value))),
+            |this| stores().for_each(|(to, value)| this.b.effect(Op::StoreV(elem, to, value, None))),
         );
     }
 
@@ -706,94 +740,4 @@ impl Lower<'_> {
         self.b.begin(exit);
         results
     }
-
-    // The tile product.
-
-    /// `c[i*n + j] += a[i*k + l] * b[j*k + l]` over the tiles, a vector of columns `j` at a time.
-    pub(super) fn mma(&mut self, [m, n, k]: [u32; 3], tiles: [&Tile; 3]) {
-        let [c, a, b] = tiles.map(|tile| self.tile(tile));
-        let lanes = self.lanes_per_vector();
-        self.count_to(m, &[], |this, i, _| {
-            this.count_to(n.div_ceil(lanes), &[], |this, part, _| {
-                let first = this.b.int_const(IntOp::Mul, part, lanes.into());
-                let limit = this.b.const_(Kind::S32, n.into());
-                let left = this.b.int(IntOp::Sub, limit, first);
-                let columns = this.b.emit(Op::MaskFirst(left));
-                let row = this.b.int_const(IntOp::Mul, i, n.into());
-                let at = this.b.int(IntOp::Add, row, first);
-                let (to, mask) = this.tile_row(c, at, columns);
-                let sum = this.b.emit(Op::LoadV(Elem::B32, to, Some(mask)));
-                let sums = this.count_to(k, &[sum], |this, l, sums| {
-                    vec![this.mma_step([i, first, l], k, [a, b], columns, sums[0])]
-                });
-                this.b.effect(Op::StoreV(Elem::B32, to, sums[0], Some(mask)));
-                Vec::new()
-            });
-            Vec::new()
-        });
-    }
-
-    /// One product added to a vector of sums.
-    fn mma_step(
-        &mut self,
-        [i, first, l]: [Reg; 3],
-        k: u32,
-        [a, b]: [TileRegs; 2],
-        columns: Reg,
-        sum: Reg,
-    ) -> Reg {
-        let row = self.b.int_const(IntOp::Mul, i, k.into());
-        let at = self.b.int(IntOp::Add, row, l);
-        let there = self.b.cmp(IntCond::LtU, at, a.left);
-        let wide = self.b.convert(Num::U32, Num::U64, at);
-        let inside = self.b.int(IntOp::Add, a.base, wide);
-        let zero = self.b.int_const(IntOp::Add, self.context, context::ZERO as u64);
-        let base = self.b.emit(Op::Select(there, inside, zero));
-        let left = self.b.emit(Op::LoadS(Elem::I8, Address { base, index: None, disp: 0 }));
-        let left = self.b.emit(Op::Splat(left));
-        let lane = self.b.emit(Op::LaneIndex);
-        let first = self.b.emit(Op::Splat(first));
-        let column = self.b.int(IntOp::Add, lane, first);
-        let start = self.b.int_const(IntOp::Mul, column, k.into());
-        let l = self.b.emit(Op::Splat(l));
-        let index = self.b.int(IntOp::Add, start, l);
-        let limit = self.b.emit(Op::Splat(b.left));
-        let inside = self.b.cmp(IntCond::LtU, index, limit);
-        let mask = Some(self.b.emit(Op::Mask(MaskOp::And, inside, columns)));
-        let from = Indexed { base: b.base, index, scale: 1, small: true, mask };
-        let right = self.b.emit(Op::Gather(Elem::I8, from));
-        let product = self.b.int(IntOp::Mul, left, right);
-        self.b.int(IntOp::Add, sum, product)
-    }
-
-    /// Where a tile starts, and how many elements are there from then on. Indices are exact sums: none wraps.
-    fn tile(&mut self, tile: &Tile) -> TileRegs {
-        let regs = self.buffer(tile.buffer);
-        let offset = self.scalar(tile.offset);
-        let more = self.b.int(IntOp::MaxU, regs.len, offset);
-        let left = self.b.int(IntOp::Sub, more, offset);
-        let size = self.plan.parts.buffer(tile.buffer).ty.bytes() as u64;
-        let wide = self.b.convert(Num::U32, Num::U64, offset);
-        let bytes = self.b.int_const(IntOp::Mul, wide, size);
-        TileRegs { base: self.b.int(IntOp::Add, regs.base, bytes), left }
-    }
-
-    /// A row of a tile of words from element `at` on: its address, and which of `columns` are there.
-    fn tile_row(&mut self, tile: TileRegs, at: Reg, columns: Reg) -> (Address, Reg) {
-        let more = self.b.int(IntOp::MaxU, tile.left, at);
-        let left = self.b.int(IntOp::Sub, more, at);
-        let there = self.b.emit(Op::MaskFirst(left));
-        let mask = self.b.emit(Op::Mask(MaskOp::And, there, columns));
-        let index = self.b.convert(Num::U32, Num::U64, at);
-        (Address { base: tile.base, index: Some((index, 4)), disp: 0 }, mask)
-    }
-}
-
-/// A tile's place.
-#[derive(Clone, Copy)]
-struct TileRegs {
-    /// Its first element's address, an `S64`.
-    base: Reg,
-    /// The elements from there to the buffer's end, an `S32`.
-    left: Reg,
 }

@@ -7,7 +7,7 @@
 //! - `plan`: what is uniform, what splits, what must outlast a run.
 //! - `group`: workgroups and the lines they take together.
 //! - `lane`: control flow among lanes, by masks. `hoist`: checks of accesses that loops need not make.
-//! - `compute`, `cast`: the ops on a lane's own values. `memory`, `atomic`, `subgroup`: the others.
+//! - `compute`, `cast`: the ops on a lane's own values. `memory`, `atomic`, `subgroup`, `tile`: the others.
 //!
 //! Not here: what any of it looks like in machine code.
 
@@ -20,6 +20,7 @@ mod lane;
 mod memory;
 mod plan;
 mod subgroup;
+mod tile;
 
 use super::build::Builder;
 use super::code::{Address, Elem, Function, IntOp, Kind, Op, Reg};

@@ -163,6 +163,19 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// Whether lines do nothing with the buffer, which launches see, but store to it.
+    pub(super) fn is_written_only(&self, buffer: BufferId) -> bool {
+        let (mut stores, mut others) = (false, self.parts.buffer(buffer).binding().is_none());
+        walk(&self.parts.body.block, |_, _, node| {
+            node.for_each_buffer(|id| {
+                let store = matches!(node, Node::Store { .. });
+                stores |= id == buffer && store;
+                others |= id == buffer && !store && !matches!(node, Node::Len { .. });
+            });
+        });
+        stores && !others
+    }
+
     /// Whether no lane writes the buffer.
     pub(super) fn is_constant(&self, buffer: BufferId) -> bool {
         !self.parts.buffer(buffer).is_writable()
