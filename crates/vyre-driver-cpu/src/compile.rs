@@ -22,6 +22,8 @@ use vyre_lower::traps::{Numbered, number};
 pub(crate) struct Compiler {
     portable: Portable,
     native: Option<Native>,
+    /// Whether that one is asked for by name.
+    forced: bool,
     /// The most vectors in flight; 0 leaves it to the emitter.
     vectors: u32,
 }
@@ -79,7 +81,8 @@ impl Compiler {
             reason,
             fix: "use another backend: there is no code generator for this processor".to_owned(),
         })?;
-        Ok(Compiler { portable, native: native(config.emitter)?, vectors: config.vectors })
+        let forced = config.emitter != Emitter::Auto;
+        Ok(Compiler { portable, native: native(config.emitter)?, forced, vectors: config.vectors })
     }
 
     /// What makes the machine code, and how wide its vectors are.
@@ -116,13 +119,15 @@ impl Compiler {
         })
     }
 
-    /// The machine code and the scratch memory it wants. What the processor's own emitter does not take, the portable one does.
+    /// The machine code and the scratch memory it wants. What the processor's own emitter does not take, the portable one
+    /// does, unless that one is asked for by name.
     pub(crate) fn emit(&self, program: &ValidProgram) -> Result<(MachineCode, u64), BackendError> {
         let failed = |message: String| BackendError::CompileFailed { backend: ID.to_owned(), message };
         if let Some(native) = self.native {
             let function = self.lower(program, native_shape(native))?;
             match emit_native(native, &function) {
                 Ok(code) => return Ok((code, function.scratch_bytes)),
+                Err(reason) if self.forced => return Err(failed(reason)),
                 Err(reason) => {
                     tracing::warn!(
                         program = program.parts().name.as_ref() as &str,

@@ -1,6 +1,6 @@
 //! Vector code as the register allocator sees it, and what each op needs of registers.
 //!
-//! Constants have no registers: they are immediates or lie in memory, except 64-bit integers that no immediate holds and
+//! Constants have no registers: they are immediates or lie in memory, except 64-bit integers that are large and
 //! arguments of jumps. A comparison that only the branch behind it reads is part of the branch. Two general, two vector and
 //! two mask registers are never allocated: within one op they are the emitter's, between ops they serve moves.
 
@@ -414,7 +414,10 @@ fn constants(function: &Function) -> (Vec<Constant>, Vec<[u32; 16]>) {
     for inst in function.blocks.iter().flat_map(|block| &block.insts) {
         let Some(result) = inst.result else { continue };
         constants[result.index()] = match inst.op {
-            Op::Const(bits) if function.kind(result) == Kind::S64 && i32::try_from(bits as i64).is_err() => {
+            // A constant index may be scaled by 8 and have more added.
+            Op::Const(bits)
+                if function.kind(result) == Kind::S64 && (bits as i64).unsigned_abs() >= 1 << 27 =>
+            {
                 Constant::No
             }
             Op::Const(bits) => Constant::Bits(bits),

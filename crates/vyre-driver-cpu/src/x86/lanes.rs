@@ -123,16 +123,13 @@ impl Emit<'_> {
     fn mul_wide(&mut self, width: Width, a: Reg, b: Reg) {
         let (a, b) = if matches!(self.loc(a), Loc::Constant(_)) { (b, a) } else { (a, b) };
         let (s0, s1) = (Arg::Reg(vec(width, self.s0())), Arg::Reg(vec(width, self.s1())));
-        let x = Arg::Reg(vec(width, self.vec(a, self.s1())));
-        let (y, d) = (self.src(b, width), self.d_vec());
+        // Two constants leave the result's register free until the end.
+        let number = self.d_vec();
+        let (x, d) = (Arg::Reg(vec(width, self.vec(a, number))), Arg::Reg(vec(width, number)));
+        let y = self.src(b, width);
         // The crossed products: low by high, high by low.
         self.row(rows::PSHUFD, width, &[s0, y, Arg::Imm8(0xb1)]);
         self.row(rows::PMULLD, width, &[s0, s0, x]);
-        let d = Arg::Reg(vec(width, d));
-        if x == s1 {
-            // Both operands are constants: the product of the low halves needs the first before it is overwritten.
-            return self.asm.fail("a product of constants");
-        }
         self.row(rows::PSRLQ, width, &[s1, s0, Arg::Imm8(32)]);
         self.row(rows::PADDD, width, &[s0, s0, s1]);
         self.row(rows::PSLLQ, width, &[s0, s0, Arg::Imm8(32)]);
@@ -407,10 +404,9 @@ impl Emit<'_> {
         let (n0, n1) = (self.s0(), self.s1());
         let (s0, s1) = (Arg::Reg(vec(width, n0)), Arg::Reg(vec(width, n1)));
         let (a, b) = if matches!(self.loc(a), Loc::Constant(_)) { (b, a) } else { (a, b) };
-        if matches!(self.loc(a), Loc::Constant(_)) {
-            return self.asm.fail("the lesser of two constants");
-        }
-        let x = Arg::Reg(vec(width, self.vec(a, n0)));
+        // Two constants leave the result's register free until the end.
+        let spare = self.d_vec();
+        let x = Arg::Reg(vec(width, self.vec(a, spare)));
         let y = self.src(b, width);
         let d = Arg::Reg(vec(width, self.d_vec()));
         let compare = if ty == Float::F64 { rows::CMPPD } else { rows::CMPPS };

@@ -331,8 +331,8 @@ impl<'a> Plan<'a> {
                     let source = self.ty(args[0]);
                     is_wide(source) && ty.is_float() || is_wide(*ty) && source.is_float()
                 }
-                Node::Compute { ty, .. } | Node::Subgroup { ty, .. } => is_wide(*ty) && ty.is_float(),
-                Node::Store { ty, .. } | Node::Atomic { ty, .. } => is_wide(*ty),
+                Node::Compute { ty, .. } => is_wide(*ty) && ty.is_float(),
+                Node::Store { ty, .. } | Node::Atomic { ty, .. } | Node::Subgroup { ty, .. } => is_wide(*ty),
                 _ => false,
             };
             node.for_each_operand(|operand| wide |= vector(self.ty(operand), self.is_uniform(operand)));
