@@ -13,7 +13,7 @@ use vyre_foundation::ir::Program;
 use vyre_foundation::launch::bound_buffers;
 use vyre_foundation::{text, validate};
 use vyre_generate::{Case, Config};
-use vyre_testkit::{compare, property, repo};
+use vyre_testkit::{compare, dense, property, repo};
 
 /// What the reference gives: bytes of every bound buffer, or the trap's code.
 type Expected = Result<Vec<Vec<u8>>, u32>;
@@ -122,4 +122,16 @@ fn generated_programs_give_the_references_bytes() {
             }
         }
     }
+}
+
+#[test]
+fn dense_control_flow_gives_the_references_bytes() {
+    let backends: Vec<_> = [0, 1].into_iter().flat_map(backends).collect();
+    let agree = |case: &Case| {
+        let expected = compare::expected(case)?;
+        backends.iter().try_for_each(|(emitter, backend)| {
+            agrees(backend, case, &expected).map_err(|message| format!("{emitter:?}: {message}"))
+        })
+    };
+    property::check(200, |source| dense::case(source, false), agree, compare::show);
 }
