@@ -1,8 +1,9 @@
-//! Read-modify-writes: lanes one after the other.
+//! Read-modify-writes: lanes one after the other, or folded into one where they share an element.
 
+use super::subgroup::identity;
 use super::{Lanes, Lower};
 use crate::vector::code::{Address, BitOp, Elem, IntCond, IntOp, Kind, Num, Op, Reg, Rmw};
-use vyre_foundation::ir::{Args, AtomicOp, BufferId, DataType, Node, Operand};
+use vyre_foundation::ir::{Args, AtomicOp, BufferId, DataType, Node, Operand, ReduceOp};
 
 /// Lanes of a line that are taken at once.
 const AT_ONCE: u32 = 16;
@@ -24,6 +25,10 @@ impl Lower<'_> {
     pub(super) fn atomic(&mut self, line: Atomic<'_>, wanted: bool, site: u32) -> Option<Lanes> {
         let Atomic { ty, buffer, index, args, .. } = line;
         let elem = super::memory::elem(ty);
+        if let (false, Some(fold), Some(index)) = (wanted, folds(line.op), self.flat(index)) {
+            self.atomic_one(&line, elem, fold, index, site);
+            return None;
+        }
         if !wanted && self.exec.masks.is_none() && self.is_proven(site) {
             self.atomic_rows(&[line]);
             return None;
@@ -42,6 +47,40 @@ impl Lower<'_> {
         wanted.then_some(old)
     }
 
+    /// All lanes that run change one element, and nobody asks what was: they are folded first, those that do not run as what
+    /// changes nothing.
+    fn atomic_one(&mut self, line: &Atomic<'_>, elem: Elem, fold: ReduceOp, index: Reg, site: u32) {
+        let ty = line.ty;
+        let mut values = self.vectors(line.args[0]);
+        if let Some(masks) = self.exec.masks.clone() {
+            let nothing = self.b.const_(elem.vector(), identity(fold, ty));
+            values = (0..values.len()).map(|at| self.choose(masks[at], values[at], nothing)).collect();
+        }
+        let first = values[0];
+        let mut all = values[1..].iter().fold(first, |all, value| self.fold(fold, ty, all, *value));
+        let mut distance = self.lanes_per_vector() / 2;
+        while distance > 0 {
+            let lane = self.b.emit(Op::LaneIndex);
+            let other = self.b.int_const(IntOp::Add, lane, distance.into());
+            let turned = self.b.emit(Op::Permute(all, other));
+            all = self.fold(fold, ty, all, turned);
+            distance /= 2;
+        }
+        let value = self.b.emit(Op::Extract(all, 0));
+        let regs = self.buffer(line.buffer);
+        let change = |this: &mut Self| {
+            let wide = this.b.convert(Num::U32, Num::U64, index);
+            let at = Address { base: regs.base, index: Some((wide, elem.bytes() as u8)), disp: 0 };
+            this.rmw(line.op, ty, elem, at, [value; 2], regs.offset.is_none());
+        };
+        // A proof holds for lanes that run, and there may be none.
+        if self.is_proven(site) && self.exec.masks.is_none() {
+            return change(self);
+        }
+        let there = self.b.cmp(IntCond::LtU, index, regs.len);
+        self.fork(there, &[], change, |_| {});
+    }
+
     /// Lines from the first on that do the same to memory, in any order, with the same value for all lanes: they are
     /// done here, and their number is given. 0 and 1 leave it to others.
     pub(super) fn atomics_together(&mut self, lines: &[Node], first: u32) -> usize {
@@ -51,6 +90,7 @@ impl Lower<'_> {
             let apart = matches!(op, AtomicOp::Exchange | AtomicOp::CompareExchange)
                 || found.first().is_some_and(|first| (first.op, first.ty) != (*op, *ty));
             let fits = self.exec.masks.is_none()
+                && self.flat(*index).is_none()
                 && self.is_proven(site)
                 && self.plan.is_uniform(args[0])
                 && found.len() < ROWS_MAX;
@@ -196,6 +236,19 @@ impl Lower<'_> {
         let rest = self.b.int(IntOp::And, bits, below);
         self.b.jump(head, &[rest]);
         self.b.begin(exit);
+    }
+}
+
+/// How values for one element may be joined before they meet it, if they may.
+fn folds(op: AtomicOp) -> Option<ReduceOp> {
+    match op {
+        AtomicOp::Add | AtomicOp::Sub => Some(ReduceOp::Add),
+        AtomicOp::And => Some(ReduceOp::And),
+        AtomicOp::Or => Some(ReduceOp::Or),
+        AtomicOp::Xor => Some(ReduceOp::Xor),
+        AtomicOp::Min => Some(ReduceOp::Min),
+        AtomicOp::Max => Some(ReduceOp::Max),
+        AtomicOp::Exchange | AtomicOp::CompareExchange => None,
     }
 }
 

@@ -180,7 +180,7 @@ impl Lower<'_> {
         found.into()
     }
 
-    fn fold(&mut self, fold: ReduceOp, ty: DataType, a: Reg, b: Reg) -> Reg {
+    pub(super) fn fold(&mut self, fold: ReduceOp, ty: DataType, a: Reg, b: Reg) -> Reg {
         self.compute(fold.op(), ty, ty, &[a, b])
     }
 
@@ -292,7 +292,7 @@ impl Lower<'_> {
 }
 
 /// What a fold starts from, as registers hold it.
-fn identity(fold: ReduceOp, ty: DataType) -> u64 {
+pub(super) fn identity(fold: ReduceOp, ty: DataType) -> u64 {
     let (all, sign) = (ty.mask(), ty.mask() ^ ty.mask() >> 1);
     // Floats of 16 bits are f32 in registers.
     let wide = ty == DataType::F64;
