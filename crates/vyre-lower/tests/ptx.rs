@@ -88,3 +88,35 @@ fn ptxas_takes_the_examples_and_generated_programs() {
         takes(module, &path.display().to_string());
     }
 }
+
+/// What the backend calls native is an instruction of the device.
+#[test]
+fn native_features_are_instructions() {
+    let line = |header: &str, text: &str| {
+        format!(
+            "program @p workgroup(32, 1, 1){header} {{
+               buffer @y : read_write u32[] binding 0 output
+               %i = global_id x
+               {text}
+             }}"
+        )
+    };
+    let reduce = "%r = subgroup_reduce_add.u32 %i\nstore.u32 @y[%i], %r";
+    let half = |ty: &str, op: &str| {
+        format!("%a = cast.{ty} %i\n%b = {op}.{ty} %a, %a, %a\n%r = cast.u32 %b\nstore.u32 @y[%i], %r")
+    };
+    let add = "%a = cast.f16 %i\n%b = add.f16 %a, %a\n%r = cast.u32 %b\nstore.u32 @y[%i], %r";
+    let cases = [
+        (line(" subgroup(32)", reduce), "shfl.sync.bfly.b32"),
+        (line("", add), "add.rn.f16"),
+        (line("", &half("f16", "fma")), "fma.rn.f16"),
+        (line("", &half("bf16", "fma")), "fma.rn.bf16"),
+        (line("", "barrier"), "bar.sync"),
+    ];
+    for (source, instruction) in cases {
+        let program = text::parse(&source).unwrap_or_else(|findings| panic!("{findings:?}")).program;
+        let program = validate(&program).unwrap_or_else(|findings| panic!("{findings:?}"));
+        let module = lower(&program, &Options { sm: 90, poll: false }).expect("it is small");
+        assert!(module.source.contains(instruction), "no {instruction} in {}", module.source);
+    }
+}

@@ -18,8 +18,8 @@ macro_rules! source {
 pub(super) use source;
 
 static TABLE: LazyLock<Vec<Fixture>> = LazyLock::new(|| {
-    const SUBJECTS: [fn() -> Vec<Fixture>; 11] =
-        [control, memory, barriers, atomics, subgroups, tiles, traps, bounds, outputs, grids, limits];
+    const SUBJECTS: [fn() -> Vec<Fixture>; 12] =
+        [control, folds, memory, barriers, atomics, subgroups, tiles, traps, bounds, outputs, grids, limits];
     SUBJECTS.iter().flat_map(|subject| subject()).collect()
 });
 
@@ -62,6 +62,15 @@ fn control() -> Vec<Fixture> {
         Fixture::new("control", source!("long_loops"))
             .run([1, 1, 1], &[These(&[70_001, 3]), Zero(4)])
             .full_run([1, 1, 1], &[These(&[65_535, 140_000]), Zero(4)]),
+    ]
+}
+
+fn folds() -> Vec<Fixture> {
+    vec![
+        Fixture::new("folds", source!("folds"))
+            .run([2, 1, 1], &[Edge(128), Zero(1024)])
+            .run([1, 1, 1], &[Below(3, 64), Zero(512)]),
+        Fixture::new("folds", source!("float_folds")).run([2, 1, 1], &[Edge(128), Zero(512)]),
     ]
 }
 
