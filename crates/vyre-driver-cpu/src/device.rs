@@ -64,10 +64,9 @@ impl CpuConfig {
     }
 
     fn from_lookup(get: impl Fn(&str) -> Option<String>) -> Result<CpuConfig, BackendError> {
-        let wrong = |name: &str, value: &str, fix: String| BackendError::Unavailable {
-            backend: ID.to_owned(),
-            reason: format!("{name} is `{}`", value.escape_debug()),
-            fix,
+        // The processor is there, so this is a mistake to be told, and not a device that is absent.
+        let wrong = |name: &str, value: &str, fix: String| {
+            BackendError::new(format!("{name} is `{}`. Fix: {fix}", value.escape_debug()))
         };
         let count = |name: &str| match get(name) {
             None => Ok(0),

@@ -387,6 +387,10 @@ struct Phases<'a> {
 }
 
 impl Parts for Phases<'_> {
+    fn check(&self) -> Result<(), BackendError> {
+        if self.watch.stop() { Err(self.watch.error()) } else { Ok(()) }
+    }
+
     fn launch(&mut self, segment: usize) -> Result<(), BackendError> {
         let mut regions = Vec::new();
         for (bound, _) in self.plan.bound_of(segment, self.admission) {

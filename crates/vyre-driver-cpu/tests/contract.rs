@@ -59,6 +59,17 @@ fn what_hangs_ends_at_its_timeout_or_when_cancelled() {
         assert_eq!(code(backend.dispatch(&endless(varying), &[], &config)), ErrorCode::Timeout);
         assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     }
+    // Its loop launches nothing.
+    let meetings = parse(
+        "program @meetings workgroup(1, 1, 1) {
+          buffer @y : read_write u32[1] binding 0 output
+          for %a in 0..0xffffffff {
+            grid_barrier
+          }
+        }",
+    );
+    let config = DispatchConfig { timeout: Some(Duration::from_millis(30)), ..DispatchConfig::default() };
+    assert_eq!(code(backend.dispatch(&meetings, &[], &config)), ErrorCode::Timeout);
     let cancel = CancelToken::new();
     let config = DispatchConfig { cancel: Some(cancel.clone()), ..DispatchConfig::default() };
     let pending = backend.dispatch_async(&endless(false), &[], &config).expect("it starts");

@@ -40,19 +40,20 @@ impl CudaConfig {
     /// The device that `VYRE_CUDA_DEVICE` numbers, or the first; `none` is none at all. Kernels are kept in `VYRE_CACHE`,
     /// or in the user's directory for caches. An empty `VYRE_CACHE` keeps none.
     pub fn from_env() -> Result<CudaConfig, BackendError> {
-        let unavailable = |reason: String, fix: &str| BackendError::Unavailable {
-            backend: ID.into(),
-            reason,
-            fix: fix.into(),
-        };
         let ordinal = match std::env::var("VYRE_CUDA_DEVICE").as_deref() {
             Err(_) => 0,
             Ok("none") => {
-                return Err(unavailable("VYRE_CUDA_DEVICE is `none`".into(), "unset VYRE_CUDA_DEVICE"));
+                return Err(BackendError::Unavailable {
+                    backend: ID.into(),
+                    reason: "VYRE_CUDA_DEVICE is `none`".into(),
+                    fix: "unset VYRE_CUDA_DEVICE".into(),
+                });
             }
             Ok(text) => text.parse().map_err(|_| {
-                let reason = format!("VYRE_CUDA_DEVICE is `{text}`, which is no number");
-                unavailable(reason, "set it to a device's number, as `nvidia-smi` lists them")
+                BackendError::new(format!(
+                    "VYRE_CUDA_DEVICE is `{}`. Fix: set it to a device's number, as `nvidia-smi` lists them",
+                    text.escape_debug()
+                ))
             })?,
         };
         let home = || {

@@ -11,7 +11,7 @@ use crate::pipeline::{PipelineCache, PipelineKey};
 use crate::resident::check_range_count;
 use crate::types::{OutputBuffers, ResidentReadRange, Resource, TimedDispatchResult, unsupported};
 use std::sync::{Arc, LazyLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::Program;
 use vyre_foundation::{launch, opt};
@@ -226,6 +226,8 @@ pub trait Parts {
     fn read_word(&mut self, word: u32) -> Result<u32, BackendError>;
     /// Writes a word of the state and of its uniform copy.
     fn write_word(&mut self, word: u32, value: u32) -> Result<(), BackendError>;
+    /// Whether to go on: a loop of the host may launch nothing that would notice a timeout.
+    fn check(&self) -> Result<(), BackendError>;
 }
 
 impl Plan {
@@ -299,6 +301,7 @@ fn run_steps(steps: &[Step], parts: &mut dyn Parts) -> Result<Flow, BackendError
                 let (lo, hi) = (u64::from(read(*lo, parts)?), u64::from(read(*hi, parts)?));
                 // In 64 bits the counter cannot wrap.
                 for counter in (lo..hi).step_by(*step as usize) {
+                    parts.check()?;
                     parts.write_word(*counter_word, counter as u32)?;
                     if run_steps(body, parts)? == Flow::Break {
                         break;
@@ -365,8 +368,8 @@ impl<'a> Pace<'a> {
         Pace { config, start: Instant::now() }
     }
 
-    /// The config for the next part.
-    fn next(&self, grid: [u32; 3]) -> Result<DispatchConfig, BackendError> {
+    /// Whether the whole may go on; what time is left for it.
+    fn left(&self) -> Result<Option<Duration>, BackendError> {
         if self.config.cancel.as_ref().is_some_and(crate::CancelToken::is_cancelled) {
             return Err(BackendError::Cancelled);
         }
@@ -376,9 +379,14 @@ impl<'a> Pace<'a> {
         {
             return Err(BackendError::Timeout { limit });
         }
+        Ok(left)
+    }
+
+    /// The config for the next part.
+    fn next(&self, grid: [u32; 3]) -> Result<DispatchConfig, BackendError> {
         Ok(DispatchConfig {
             grid_override: Some(grid),
-            timeout: left,
+            timeout: self.left()?,
             label: self.config.label.clone(),
             cancel: self.config.cancel.clone(),
             ..DispatchConfig::default()
@@ -462,6 +470,10 @@ impl Parts for HostParts<'_> {
         Ok(())
     }
 
+    fn check(&self) -> Result<(), BackendError> {
+        self.launcher.pace.left().map(|_| ())
+    }
+
     fn read_word(&mut self, word: u32) -> Result<u32, BackendError> {
         let at = word as usize * 4;
         Ok(u32::from_le_bytes(self.state[at..at + 4].try_into().expect("four bytes")))
@@ -523,6 +535,10 @@ impl Parts for ResidentParts<'_> {
             backend.upload_resident_at(self.uniform, 0, &words)?;
         }
         Ok(())
+    }
+
+    fn check(&self) -> Result<(), BackendError> {
+        self.launcher.pace.left().map(|_| ())
     }
 
     fn read_word(&mut self, word: u32) -> Result<u32, BackendError> {
