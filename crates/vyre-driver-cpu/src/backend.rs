@@ -221,19 +221,7 @@ impl VyreBackend for CpuBackend {
         config: &DispatchConfig,
     ) -> Result<(), BackendError> {
         let checked = vyre_driver::admission::check(program, config.workgroup_override)?;
-        let table = &self.device.resident;
-        let inputs: Result<Vec<_>, _> =
-            inputs.iter().map(|buffer| table.resource_of(*buffer).cloned()).collect();
-        let outputs: Result<Vec<_>, _> =
-            outputs.iter().map(|buffer| table.resource_of(&**buffer).cloned()).collect();
-        let (mut inputs, mut outputs) = (inputs?.into_iter(), outputs?.into_iter());
-        // One list in binding order; a missing buffer leaves it short, which admission reports.
-        let mut resources: Vec<Resource> = Vec::with_capacity(checked.bound.len());
-        for id in &checked.bound {
-            let from = if checked.parts().buffer(*id).is_output() { &mut outputs } else { &mut inputs };
-            resources.extend(from.next());
-        }
-        resources.extend(inputs.chain(outputs));
+        let resources = self.device.resident.resources_of(&checked, inputs, outputs)?;
         self.dispatch_resident_timed(program, &resources, config).map(|_| ())
     }
 

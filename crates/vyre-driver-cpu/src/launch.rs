@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 use vyre_driver::admission::{Admission, BindingPlan, admit, admit_resident, check};
 use vyre_driver::grid_sync::{Bound, Parts, Plan, StateSizes};
 use vyre_driver::observability::record_launch;
-use vyre_driver::resident::Pinned;
+use vyre_driver::resident::{Pinned, check_aliases};
 use vyre_driver::{
-    BackendError, CancelToken, DispatchConfig, HandleFault, OutputBuffers, ResidentDispatchStep, Resource,
+    BackendError, CancelToken, DispatchConfig, OutputBuffers, ResidentDispatchStep, Resource,
     TimedDispatchResult,
 };
 use vyre_foundation::ir::Program;
@@ -298,18 +298,6 @@ impl<'s> Step<'s> {
     fn bound(&self) -> impl Iterator<Item = (&'s Resource, bool)> {
         self.resources.iter().zip(self.writes.iter().copied())
     }
-}
-
-/// A buffer that the program may write is bound once.
-fn check_aliases(resources: &[Resource], writes: &[bool]) -> Result<(), BackendError> {
-    for (resource, written) in resources.iter().zip(writes) {
-        let Resource::Resident(handle) = resource else { continue };
-        let uses = resources.iter().filter(|other| *other == resource).count();
-        if uses > 1 && *written {
-            return Err(BackendError::BadHandle { handle: *handle, cause: HandleFault::BoundTwice });
-        }
-    }
-    Ok(())
 }
 
 /// What ends a dispatch early: a lost device, its caller, its timeout.

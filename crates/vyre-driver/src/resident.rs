@@ -4,6 +4,7 @@
 //! before a device loss, or of freed memory is told apart from a good one. The memory itself is the backend's type `M`.
 //! A dispatch pins what it uses; pinned memory cannot be freed.
 
+use crate::admission::CheckedProgram;
 use crate::error::{BackendError, HandleFault};
 use crate::types::{DeviceBuffer, Resource};
 use rustc_hash::FxHashMap;
@@ -199,6 +200,26 @@ impl<M> ResidentTable<M> {
         }
     }
 
+    /// The resources behind typed handles, in one list by ascending binding. A missing buffer leaves it short, which
+    /// admission reports.
+    pub fn resources_of(
+        &self,
+        program: &CheckedProgram,
+        inputs: &[&dyn DeviceBuffer],
+        outputs: &[&mut dyn DeviceBuffer],
+    ) -> Result<Vec<Resource>, BackendError> {
+        let inputs: Result<Vec<_>, _> = inputs.iter().map(|buffer| self.resource_of(*buffer)).collect();
+        let outputs: Result<Vec<_>, _> = outputs.iter().map(|buffer| self.resource_of(&**buffer)).collect();
+        let (mut inputs, mut outputs) = (inputs?.into_iter().cloned(), outputs?.into_iter().cloned());
+        let mut resources = Vec::with_capacity(program.bound.len());
+        for id in &program.bound {
+            let from = if program.parts().buffer(*id).is_output() { &mut outputs } else { &mut inputs };
+            resources.extend(from.next());
+        }
+        resources.extend(inputs.chain(outputs));
+        Ok(resources)
+    }
+
     fn fault(&self, state: &State<M>, handle: u64) -> HandleFault {
         let serial = handle & ((1 << SERIAL_BITS) - 1);
         if handle >> SERIAL_BITS != self.owner >> SERIAL_BITS {
@@ -216,6 +237,18 @@ impl<M> ResidentTable<M> {
         // Nothing panics while the lock is held half-way through a change.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Checks that memory which a dispatch may write is bound once. `writes` says of each resource whether it may.
+pub fn check_aliases(resources: &[Resource], writes: &[bool]) -> Result<(), BackendError> {
+    for (resource, written) in resources.iter().zip(writes) {
+        let Resource::Resident(handle) = resource else { continue };
+        let uses = resources.iter().filter(|other| *other == resource).count();
+        if uses > 1 && *written {
+            return Err(BackendError::BadHandle { handle: *handle, cause: HandleFault::BoundTwice });
+        }
+    }
+    Ok(())
 }
 
 /// Checks that ranges to read have outputs to go to, one each.

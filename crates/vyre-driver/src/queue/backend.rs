@@ -201,30 +201,6 @@ impl<Q: Queue> QueueBackend<Q> {
         each().filter(|(_, (_, offset, _))| offset.is_none()).for_each(|(pinned, _)| pinned.revalidate());
         Ok(())
     }
-
-    fn device_buffers(
-        &self,
-        program: &Program,
-        inputs: &[&dyn DeviceBuffer],
-        outputs: &[&mut dyn DeviceBuffer],
-        config: &DispatchConfig,
-    ) -> Result<Vec<Resource>, BackendError> {
-        let checked = check(program, config.workgroup_override)?;
-        let table = self.resident();
-        let inputs: Result<Vec<_>, _> =
-            inputs.iter().map(|buffer| table.resource_of(*buffer).cloned()).collect();
-        let outputs: Result<Vec<_>, _> =
-            outputs.iter().map(|buffer| table.resource_of(&**buffer).cloned()).collect();
-        let (mut inputs, mut outputs) = (inputs?.into_iter(), outputs?.into_iter());
-        // One list in binding order; a missing buffer leaves it short, which admission reports.
-        let mut resources: Vec<Resource> = Vec::with_capacity(checked.bound.len());
-        for id in &checked.bound {
-            let from = if checked.parts().buffer(*id).is_output() { &mut outputs } else { &mut inputs };
-            resources.extend(from.next());
-        }
-        resources.extend(inputs.chain(outputs));
-        Ok(resources)
-    }
 }
 
 /// A program made ready.
@@ -448,7 +424,8 @@ impl<Q: Queue> VyreBackend for QueueBackend<Q> {
         outputs: &mut [&mut dyn DeviceBuffer],
         config: &DispatchConfig,
     ) -> Result<(), BackendError> {
-        let resources = self.device_buffers(program, inputs, outputs, config)?;
+        let checked = check(program, config.workgroup_override)?;
+        let resources = self.resident().resources_of(&checked, inputs, outputs)?;
         self.dispatch_resident_timed(program, &resources, config).map(|_| ())
     }
 

@@ -5,10 +5,10 @@ use super::{Launch, Queue, Stop, Times, Work};
 use crate::admission::{Admission, admit, admit_resident};
 use crate::config::DispatchConfig;
 use crate::defaults;
-use crate::error::{BackendError, HandleFault};
+use crate::error::BackendError;
 use crate::grid_sync;
 use crate::observability::record_launch;
-use crate::resident::{Pinned, check_range_count};
+use crate::resident::{Pinned, check_aliases, check_range_count};
 use crate::types::{
     OutputBuffers, ResidentDispatchStep, ResidentReadRange, ResidentSequenceTiming, Resource,
     TimedDispatchResult, unsupported,
@@ -168,7 +168,10 @@ impl<Q: Queue> Step<Q> {
                     Ok(indirect_grid(0, &bytes))
                 }
             })?;
-        check_aliases(&admission, resources)?;
+        let parts = admission.program.parts();
+        let writes: Vec<bool> =
+            admission.bindings.iter().map(|plan| parts.buffer(plan.buffer).is_writable()).collect();
+        check_aliases(resources, &writes)?;
         let kernel = backend.kernel(queue, &admission.program, config)?;
         if admission.program.has_grid_sync && !fits(queue, &kernel, &admission)? {
             if !backend.about().grid_sync {
@@ -202,19 +205,6 @@ impl<Q: Queue> Step<Q> {
             Bound::Travelling(memory, bytes) => Some((memory, 0, bytes.as_slice())),
         })
     }
-}
-
-/// A buffer that the program may write is bound once.
-fn check_aliases(admission: &Admission, resources: &[Resource]) -> Result<(), BackendError> {
-    let parts = admission.program.parts();
-    for (plan, resource) in admission.bindings.iter().zip(resources) {
-        let Resource::Resident(handle) = resource else { continue };
-        let uses = resources.iter().filter(|other| *other == resource).count();
-        if uses > 1 && parts.buffer(plan.buffer).is_writable() {
-            return Err(BackendError::BadHandle { handle: *handle, cause: HandleFault::BoundTwice });
-        }
-    }
-    Ok(())
 }
 
 /// The locks of resident memory: many may read it, or one may write it.
