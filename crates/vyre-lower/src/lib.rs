@@ -4,10 +4,12 @@
 //! calls of functions that are themselves programs. What comes out is an ordinary valid program that gives the same
 //! bytes, so the reference interpreter can check it, and every emitter can use it.
 //! [`ptx`] writes NVIDIA's assembly, [`wgsl`] writes WebGPU's shading language, for the calling convention that
-//! [`convention`] defines. [`traps`] gives traps the numbers that devices record.
+//! [`convention`] defines and for the bindings of our own driver, which [`bindings`] defines. [`traps`] gives traps the
+//! numbers that devices record.
 //!
 //! Not here: devices. A driver compiles and runs what these modules write.
 
+pub mod bindings;
 pub mod convention;
 pub mod ptx;
 pub mod soften;
