@@ -9,8 +9,9 @@
 //!            0   the whole grid: x, y, z           then a zero
 //!            1   the launch's first workgroup: x, y, z   then another zero
 //!            2.. the elements of the buffers in order, four in each, zeros behind the last
-//! n + 1    the status words, where the program has traps: storage, read_write, an array of u32
+//! n + 1    the status words, where the program has traps or 64-bit minima or maxima: storage, read_write, an array of u32
 //!            0   the trap word: the greatest complement of the sites that trapped (by atomic max), 0 if none
+//!            1 .. 1024   locks, 0 when nobody has them, for shaders that have no 64-bit atomics
 //! ```
 //!
 //! A grid of more workgroups along an axis than a launch takes is launched in pieces, so a workgroup's place is the
@@ -20,13 +21,15 @@
 //! The entry point is `main`. Shaders check bounds themselves, and zero workgroup memory where the host's API does not.
 //! A program with grid barriers or collectives runs on a grid of one workgroup only; its driver splits others.
 
-use vyre_foundation::ir::{BufferId, Node, ProgramParts, walk};
+use vyre_foundation::ir::{AtomicOp, BufferId, Node, ProgramParts, walk};
 use vyre_foundation::launch::bound_buffers;
 
 /// The entry point's name.
 pub const ENTRY_POINT: &str = "main";
 /// The words of one element of the launch words.
 const VECTOR: usize = 4;
+/// How many status words there are; all are 0 before the launch.
+pub const STATUS_WORDS: u32 = 1024;
 /// The word of the first zero, and of the other.
 pub const ZERO_WORDS: [u32; 2] = [3, 7];
 /// The word of the first buffer's elements.
@@ -42,13 +45,13 @@ pub struct Bindings {
 }
 
 impl Bindings {
-    /// Those of a program. It has traps if its functions do, whether they are called or not.
+    /// Those of a program as it was written, whatever is left of it when it is optimised. Lines of its functions count, whether they are called or not.
     pub fn new(parts: &ProgramParts) -> Bindings {
         let bound = bound_buffers(parts).into_iter();
         let mut has_status = false;
         let bodies = parts.functions.iter().map(|function| &function.body).chain([&parts.body]);
         bodies.for_each(|body| {
-            walk(&body.block, |_, _, node| has_status |= matches!(node, Node::Trap { .. }));
+            walk(&body.block, |_, _, node| has_status |= needs_status(node));
         });
         Bindings { buffers: bound.map(|id| (id, parts.buffer(id).is_writable())).collect(), has_status }
     }
@@ -81,4 +84,15 @@ impl Bindings {
         words.resize(self.launch_vectors() * VECTOR, 0);
         words
     }
+}
+
+fn needs_status(node: &Node) -> bool {
+    // A result that nobody uses may be dropped.
+    matches!(node, Node::Trap { .. })
+        || matches!(node, Node::Atomic { op: AtomicOp::Min | AtomicOp::Max, ty, .. } if ty.bits() == 64)
+}
+
+/// Whether a line is an atomic that cannot be put together from those on words.
+pub(crate) fn needs_lock(node: &Node) -> bool {
+    matches!(node, Node::Atomic { result: None, op: AtomicOp::Min | AtomicOp::Max, ty, .. } if ty.bits() == 64)
 }

@@ -1,6 +1,6 @@
 //! Shaders are WGSL: naga accepts them, and tint where it is on the PATH.
 //!
-//! Every file test and example and a number of generated programs, in both forms, with lookup data and without. What
+//! Every file test and example and a number of generated programs, in all forms, with lookup data and without. What
 //! the shaders compute is tested where there is a device: see `examples/vendor`.
 
 use std::io::Write;
@@ -12,11 +12,12 @@ use vyre_generate::{Config, seeded};
 use vyre_lower::wgsl::{Form, LowerError, Options, lower};
 
 /// All that shaders are asked for.
-const OPTIONS: [Options; 4] = [
+const OPTIONS: [Options; 5] = [
     Options { form: Form::Grid, lookup_binding: None },
     Options { form: Form::OneWorkgroup, lookup_binding: None },
     Options { form: Form::Grid, lookup_binding: Some(3) },
     Options { form: Form::OneWorkgroup, lookup_binding: Some(7) },
+    Options { form: Form::Driver, lookup_binding: None },
 ];
 
 /// The shader, if naga takes it; `None` for a program that WGSL has no shader for.
@@ -100,7 +101,7 @@ fn every_file_has_shaders() {
 #[test]
 fn generated_programs_have_shaders() {
     let config = Config { traps: true, ..Config::default() };
-    // Each has four shaders and two readers, so there are fewer than of cases that only run.
+    // Each has five shaders and two readers, so there are fewer than of cases that only run.
     let count: u64 =
         std::env::var("VYRE_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(1000) / 10;
     let cases = (0..count).map(|seed| seeded(seed, &config));

@@ -48,7 +48,7 @@ fn ptx(program: &ValidProgram) -> Result<String, Failure> {
 }
 
 fn wgsl(program: &ValidProgram) -> Result<String, Failure> {
-    let options = wgsl::Options { form: wgsl::Form::Grid, lookup_binding: None };
+    let options = wgsl::Options { form: wgsl::Form::Driver, lookup_binding: None };
     Ok(wgsl::lower(program, &options).map_err(|error| refused(&error))?.source)
 }
 

@@ -3,7 +3,7 @@
 use super::compute::literal;
 use super::module::{Module, Text, word};
 use super::names::Names;
-use super::subgroup_width;
+use super::{Form, subgroup_width};
 use vyre_foundation::ir::{
     AtomicOp, Axis, Block, Body as Lines, BufferId, BuiltinOp, ComputeOp, DataType, Literal, Local, Node,
     Operand, Value, walk,
@@ -87,12 +87,15 @@ impl<'m, 'p> Body<'m, 'p> {
             }
             Node::Load { result, ty, buffer, index } => {
                 let index = self.operand(*index);
-                let expression = self.load(*ty, *buffer, &index);
+                let expression = self.proven_load(*ty, *buffer, &index, site);
+                let expression = expression.unwrap_or_else(|| self.load(*ty, *buffer, &index));
                 self.assign(*result, &expression);
             }
             Node::Store { ty, buffer, index, value } => {
                 let (index, value) = (self.operand(*index), self.operand(*value));
-                self.store(*ty, *buffer, &index, &value);
+                if !self.proven_store(*ty, *buffer, &index, &value, site) {
+                    self.store(*ty, *buffer, &index, &value);
+                }
             }
             Node::Len { result, buffer } => {
                 let len = self.module.places[buffer.index()].len.clone();
@@ -119,7 +122,7 @@ impl<'m, 'p> Body<'m, 'p> {
                 self.text.line(format!("return {value};"));
             }
             Node::Return { value: None } | Node::IndirectDispatch { .. } => {}
-            Node::Trap { .. } => self.trap(site),
+            Node::Trap { code } => self.trap(if self.module.form == Form::Driver { *code } else { site }),
             Node::Subgroup { .. }
             | Node::UniformLoad { .. }
             | Node::Mma { .. }
@@ -165,6 +168,30 @@ impl<'m, 'p> Body<'m, 'p> {
         }
     }
 
+    /// A word that is known to be there, as a value.
+    fn proven_load(&self, ty: DataType, buffer: BufferId, index: &str, site: u32) -> Option<String> {
+        if !matches!(ty, DataType::U32 | DataType::I32) || self.module.parts.buffer(buffer).ty != ty {
+            return None;
+        }
+        let (element, atomic) = self.module.element(buffer, index, site)?;
+        let word = if atomic { format!("atomicLoad(&{element})") } else { element };
+        Some(if ty == DataType::I32 { format!("bitcast<i32>({word})") } else { word })
+    }
+
+    /// Stores to a word that is known to be there; whether it is.
+    fn proven_store(&mut self, ty: DataType, buffer: BufferId, index: &str, value: &str, site: u32) -> bool {
+        if !matches!(ty, DataType::U32 | DataType::I32) {
+            return false;
+        }
+        let Some((element, atomic)) = self.module.element(buffer, index, site) else { return false };
+        let word = if ty == DataType::I32 { format!("bitcast<u32>({value})") } else { value.to_owned() };
+        self.text.line(match atomic {
+            true => format!("atomicStore(&{element}, {word});"),
+            false => format!("{element} = {word};"),
+        });
+        true
+    }
+
     /// An element as a value.
     pub(super) fn load(&mut self, ty: DataType, buffer: BufferId, index: &str) -> String {
         let element = self.module.parts.buffer(buffer).ty;
@@ -202,6 +229,7 @@ impl<'m, 'p> Body<'m, 'p> {
                 let call = self.module.access(*buffer, &name, &format!("{index}, {}", texts[0]));
                 self.text.line(format!("{call};"));
             }
+            (_, None, AtomicOp::Min | AtomicOp::Max) => self.locked(*op, *ty, *buffer, &index, &texts[0]),
             (_, _, _) => self.plain_exchange(*result, *op, *ty, *buffer, &index, &texts),
         }
     }
@@ -229,6 +257,16 @@ impl<'m, 'p> Body<'m, 'p> {
             Some(result) if signed => self.assign(result, &format!("bitcast<i32>({call})")),
             Some(result) => self.assign(result, &call),
         }
+    }
+
+    /// A 64-bit minimum or maximum that other lanes may run into.
+    fn locked(&mut self, op: AtomicOp, ty: DataType, buffer: BufferId, index: &str, value: &str) {
+        // What makes a maximum of unsigned numbers of it.
+        let sign = if ty == DataType::I64 { 1 << 63 } else { 0 };
+        let flip: u64 = if op == AtomicOp::Min { !sign } else { sign };
+        let arguments = format!("{index}, {value}, vec2u({}u, {}u)", flip as u32, flip >> 32);
+        let call = self.module.access(buffer, "atomic_extreme", &arguments);
+        self.text.line(format!("{call};"));
     }
 
     /// A 64-bit read-modify-write that no other lane may run into.

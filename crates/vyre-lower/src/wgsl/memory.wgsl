@@ -223,6 +223,27 @@ fn SPACE_atomic_xor_u64(at: u32, len: u32, i: u32, value: vec2u) {
   }
 }
 
+// The greater of the old value and this one, both with these bits flipped. Two words change together under a lock: whoever
+// gets it gives it back in the same turn, so that lanes in step with each other do not wait for ever. No order of atomics
+// on different words is promised, so the lock is given back by what the exchanges gave.
+fn SPACE_atomic_extreme(at: u32, len: u32, i: u32, value: vec2u, flip: vec2u) {
+  if (i < len) {
+    let w = at + 2u * i;
+    let lock = 1u + i % 1023u;
+    var waits = (atomicLoad(&SPACE[w + 1u]) ^ flip.y) <= (value.y ^ flip.y);
+    while (waits) {
+      if (atomicCompareExchangeWeak(&status[lock], 0u, 1u).exchanged) {
+        let old = vec2u(atomicLoad(&SPACE[w]), atomicLoad(&SPACE[w + 1u]));
+        let kept = select(old, value, lt_u64(old ^ flip, value ^ flip));
+        let low = atomicExchange(&SPACE[w], kept.x);
+        let high = atomicExchange(&SPACE[w + 1u], kept.y);
+        atomicSub(&status[lock], 1u + (low ^ old.x) + (high ^ old.y));
+        waits = false;
+      }
+    }
+  }
+}
+
 fn SPACE_clear(words: u32, first: u32, lanes: u32) {
   for (var w = first; w < words; w += lanes) {
     SPACE_put(w, 0u);

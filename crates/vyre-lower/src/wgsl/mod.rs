@@ -1,9 +1,9 @@
 //! WebGPU's shading language.
 //!
-//! [`lower`] writes a shader for the calling convention of [`crate::convention`]. It computes on u32, i32 and bool alone:
-//! floats are softened first and 64-bit integers are pairs of words, so a shader gives the right bytes wherever WGSL is
-//! implemented right. Functions of the program are inlined, which puts its traps in order; those that softening adds
-//! stay functions, which keeps shaders small.
+//! [`lower`] writes a shader for the calling convention of [`crate::convention`], or for the [`bindings`] of our own
+//! driver. It computes on u32, i32 and bool alone: floats are softened first and 64-bit integers are pairs of words, so a
+//! shader gives the right bytes wherever WGSL is implemented right. Functions of the program are inlined, which puts its
+//! traps in order; those that softening adds stay functions, which keeps shaders small.
 //!
 //! | file | what it writes |
 //! | --- | --- |
@@ -17,8 +17,8 @@
 //! Every line of a program is one `let`, so expressions do not nest. Nothing that WGSL would compute at compile time is
 //! left to it, because it refuses there what the language gives an answer to.
 //!
-//! Not here: speed. Accesses go through functions that check bounds, and nothing is optimised; callers that want that
-//! optimise the program first. Subgroup ops use workgroup memory, not the device's subgroups, which no one promises.
+//! Shaders for our own driver are optimised, and what is proven to stay in bounds is not checked. Those of the convention
+//! are the program as it is written. Subgroup ops use workgroup memory, not the device's subgroups, which no one promises.
 
 mod body;
 mod compute;
@@ -27,9 +27,12 @@ mod module;
 mod names;
 mod together;
 
-use crate::soften::soften;
-use vyre_foundation::ir::{AtomicOp, DataType, MemoryOrdering, Node, ProgramParts, walk};
-use vyre_foundation::opt::{Pass, optimise_with};
+use crate::bindings::{self, needs_lock};
+use crate::soften::{SoftenError, soften};
+use crate::traps::{self, Numbered};
+use vyre_foundation::diagnostic::Place;
+use vyre_foundation::ir::{DataType, MemoryOrdering, Node, ProgramParts, walk};
+use vyre_foundation::opt::{self, Pass, optimise_with};
 use vyre_foundation::validate::ValidProgram;
 
 /// How workgroups of the program relate to those of the launch.
@@ -40,6 +43,8 @@ pub enum Form {
     /// A single workgroup is launched and takes the program's workgroups one after the other. It writes all of the
     /// output first, so what that held before does not matter.
     OneWorkgroup,
+    /// One for one, for the [`bindings`] of our own driver. There is no lookup data.
+    Driver,
 }
 
 /// What to write.
@@ -60,8 +65,11 @@ pub struct Shader {
     pub entry_point: &'static str,
     /// Lanes of a workgroup along x, y and z, as the shader declares them.
     pub workgroup_size: [u32; 3],
-    /// The program's traps in program order: the site that the trap word tells, and the code.
+    /// The program's traps in program order: the site that the trap word tells, and the code. In the driver's form the
+    /// site is the trap's number.
     pub traps: Vec<(u32, u32)>,
+    /// In the driver's form, where the traps are in the program as it was written, by number.
+    pub places: Vec<Place>,
     /// Whether the program has grid barriers or collectives, and may run on a grid of one workgroup only.
     pub one_workgroup_only: bool,
 }
@@ -132,42 +140,53 @@ pub fn lower(program: &ValidProgram, options: &Options) -> Result<Shader, LowerE
     if let Some(binding @ 0..=2) = options.lookup_binding {
         return Err(LowerError::LookupBinding { binding });
     }
-    let inline = Pass::from_name("inline").expect("the optimiser has it");
-    let inlined = optimise_with(program, &[*inline], &mut |_, _| {})
-        .map_err(|broken| LowerError::Rewrite(broken.to_string()))?;
-    let softened = soften(&inlined).map_err(|error| LowerError::Rewrite(error.to_string()))?;
+    let rewrite = |error: SoftenError| LowerError::Rewrite(error.to_string());
+    let Numbered { program: prepared, traps } = match options.form {
+        Form::Driver => traps::number(program).map_err(rewrite)?,
+        Form::Grid | Form::OneWorkgroup => Numbered { program: inlined(program)?, traps: Vec::new() },
+    };
+    let softened = match options.form {
+        Form::Driver => soften(&opt::optimise(&prepared)),
+        Form::Grid | Form::OneWorkgroup => soften(&prepared),
+    };
+    let softened = softened.map_err(rewrite)?;
     let parts = softened.parts();
     let mut shader = Shader {
         source: String::new(),
-        entry_point: "main",
+        entry_point: bindings::ENTRY_POINT,
         workgroup_size: parts.workgroup,
-        traps: Vec::new(),
+        traps: traps.iter().enumerate().map(|(number, (code, _))| (number as u32, *code)).collect(),
+        places: traps.into_iter().map(|(_, place)| place).collect(),
         one_workgroup_only: false,
     };
     let mut refused = None;
     walk(&parts.body.block, |site, depth, node| {
-        refused = refused.take().or(refusal(depth, node));
+        refused = refused.take().or(refusal(options.form, depth, node));
         shader.one_workgroup_only |= takes_the_grid_together(node);
-        if let Node::Trap { code } = node {
+        if let (Node::Trap { code }, Form::Grid | Form::OneWorkgroup) = (node, options.form) {
             shader.traps.push((site, *code));
         }
     });
     match refused {
         Some(error) => Err(error),
         None => {
-            let title = (program.program().name(), program.program().digest());
-            shader.source = module::write(parts, options, title, &shader);
+            shader.source = module::write(program, &softened, options, &shader);
             Ok(shader)
         }
     }
 }
 
-fn refusal(depth: usize, node: &Node) -> Option<LowerError> {
+fn inlined(program: &ValidProgram) -> Result<ValidProgram, LowerError> {
+    let inline = Pass::from_name("inline").expect("the optimiser has it");
+    optimise_with(program, &[*inline], &mut |_, _| {})
+        .map_err(|broken| LowerError::Rewrite(broken.to_string()))
+}
+
+fn refusal(form: Form, depth: usize, node: &Node) -> Option<LowerError> {
     match node {
         _ if depth > DEPTH_MAX => Some(LowerError::Nesting { depth }),
-        Node::Atomic { result: None, op: op @ (AtomicOp::Min | AtomicOp::Max), ty, .. }
-            if ty.bits() == 64 =>
-        {
+        // The driver has room for locks, the convention has none.
+        Node::Atomic { op, ty, .. } if form != Form::Driver && needs_lock(node) => {
             Some(LowerError::WideAtomic { op: op.info().name, ty: *ty })
         }
         _ => None,

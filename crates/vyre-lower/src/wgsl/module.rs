@@ -1,21 +1,24 @@
 //! The shader around the bodies: bindings, variables, the prologue, and the library functions that are in use.
 //!
 //! A **space** is a variable of words that buffers lie in: the input, the lookup data, the output, and one each for
-//! workgroup buffers and tables. A **place** says in which space a buffer lies, from which word on, and how many elements
-//! it has. Spaces with elements smaller than a word, or with atomics, are arrays of atomics if lanes write them.
+//! workgroup buffers, tables, and in the driver's form bound buffers. A **place** says in which space a buffer lies, from
+//! which word on, and how many elements it has. Spaces with elements smaller than a word, or with atomics, are arrays of
+//! atomics if lanes write them.
 
 use super::body::Body;
 use super::library::{Helper, accesses, helpers, words};
 use super::names::Names;
 use super::{Form, Options, Shader};
+use crate::bindings::{self, Bindings, ELEMENTS_WORD};
 use crate::convention::{self, ENTRY_BYTES, HEADER_BYTES, lookup_buffer};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use vyre_foundation::ir::{
-    AtomicOp, Buffer, BufferId, BufferKind, DataType, Digest, FunctionId, Node, ProgramParts, value_types,
-    walk,
+    AtomicOp, Buffer, BufferId, BufferKind, DataType, FunctionId, Node, ProgramParts, value_types, walk,
 };
 use vyre_foundation::launch::bound_buffers;
+use vyre_foundation::opt::range::{AccessFacts, analyse};
+use vyre_foundation::validate::ValidProgram;
 
 /// Text with its indentation.
 #[derive(Default)]
@@ -51,6 +54,8 @@ impl Text {
 enum SpaceKind {
     /// One of the convention's bindings.
     Binding,
+    /// A buffer of the driver's bindings.
+    Bound { binding: u32, writable: bool },
     /// Workgroup memory of that many words.
     Workgroup { words: u32 },
     /// A constant table's words.
@@ -61,6 +66,23 @@ struct Space {
     name: String,
     kind: SpaceKind,
     atomic: bool,
+}
+
+impl Space {
+    /// Whether one buffer has it all.
+    fn is_whole(&self) -> bool {
+        !matches!(self.kind, SpaceKind::Binding)
+    }
+}
+
+/// An access without the buffer's first word, which is 0.
+fn from_the_start(access: &str) -> String {
+    access.replace("(at: u32, ", "(").replace("(at, ", "(").replace("at + ", "")
+}
+
+/// A library function over the driver's bindings: the trap word and an opaque zero are elsewhere.
+fn for_driver(helper: &str) -> String {
+    helper.replace("output[params.y / 4u - 1u]", "status[0]").replace("(params.y & 3u)", "launch[0].w")
 }
 
 /// Where a buffer lies.
@@ -88,6 +110,9 @@ pub(super) struct Module<'p> {
     pub(super) places: Vec<Place>,
     /// Whether traps must remember that an earlier stretch between grid barriers has trapped.
     pub(super) keeps_first_trap: bool,
+    pub(super) form: Form,
+    /// The accesses of the main body that need no check.
+    facts: AccessFacts,
     spaces: Vec<Space>,
     helpers: Vec<Helper>,
     accesses: Vec<Helper>,
@@ -97,14 +122,18 @@ pub(super) struct Module<'p> {
     touched: BTreeSet<(usize, bool)>,
 }
 
-/// Writes the shader of a program that has no floats and no functions that touch memory other than tables.
+/// Writes the shader of a program that has no floats and no functions that touch memory other than tables. `original` is
+/// what it was before.
 pub(super) fn write(
-    parts: &ProgramParts,
+    original: &ValidProgram,
+    program: &ValidProgram,
     options: &Options,
-    (name, digest): (&str, Digest),
     shader: &Shader,
 ) -> String {
-    let mut module = Module::new(parts, options, shader);
+    let parts = program.parts();
+    let mut module = Module::new(program, options, shader);
+    let (name, digest) = (original.program().name(), original.program().digest());
+    let bindings = Bindings::new(original.parts());
     let mut bodies = Text::default();
     for at in 0..parts.functions.len() {
         module.function(FunctionId(at as u32), &mut bodies);
@@ -113,18 +142,19 @@ pub(super) fn write(
     let library = module.library();
     let mut text = String::new();
     let form = match options.form {
-        Form::Grid => "one workgroup for each of the program's",
+        Form::Grid | Form::Driver => "one workgroup for each of the program's",
         Form::OneWorkgroup => "launched with one workgroup, which takes the program's one after the other",
     };
     let _ = writeln!(text, "// @{name}, written by vyre: {form}.\n// Program {digest}.\n");
-    text.push_str(&module.declarations(options, &library, &bodies.text));
+    text.push_str(&module.declarations(options, &bindings, &library, &bodies.text));
     text.push_str(&library);
     text.push_str(&bodies.text);
     text
 }
 
 impl<'p> Module<'p> {
-    fn new(parts: &'p ProgramParts, options: &Options, shader: &Shader) -> Module<'p> {
+    fn new(program: &'p ValidProgram, options: &Options, shader: &Shader) -> Module<'p> {
+        let parts = program.parts();
         let mut names = Names::reserved();
         let (helpers, accesses) = (helpers(), accesses());
         helpers.iter().for_each(|helper| names.reserve(helper.name));
@@ -135,6 +165,11 @@ impl<'p> Module<'p> {
             names,
             places,
             keeps_first_trap: shader.one_workgroup_only && !shader.traps.is_empty(),
+            form: options.form,
+            facts: match options.form {
+                Form::Driver => analyse(program),
+                Form::Grid | Form::OneWorkgroup => AccessFacts::default(),
+            },
             spaces,
             helpers,
             accesses,
@@ -168,7 +203,17 @@ impl<'p> Module<'p> {
     pub(super) fn access(&mut self, buffer: BufferId, name: &str, arguments: &str) -> String {
         let Place { space, at, len } = self.places[buffer.index()].clone();
         let function = self.access_name(space, name);
-        format!("{function}({at}, {len}, {arguments})")
+        match self.spaces[space].is_whole() {
+            true => format!("{function}({len}, {arguments})"),
+            false => format!("{function}({at}, {len}, {arguments})"),
+        }
+    }
+
+    /// An element of a buffer of words, where it is known that there is one.
+    pub(super) fn element(&self, buffer: BufferId, index: &str, site: u32) -> Option<(String, bool)> {
+        let Space { name, kind, atomic } = &self.spaces[self.places[buffer.index()].space];
+        let plain = matches!(kind, SpaceKind::Bound { .. } | SpaceKind::Workgroup { .. });
+        (plain && self.facts.body.contains(site)).then(|| (format!("{name}[{index}]"), *atomic))
     }
 
     fn access_name(&mut self, space: usize, name: &str) -> String {
@@ -203,18 +248,24 @@ impl<'p> Module<'p> {
         let [x, y, z] = parts.workgroup;
         text.line(format!("@compute @workgroup_size({x}, {y}, {z})"));
         text.open("fn main(");
-        if options.form == Form::Grid {
-            text.line("@builtin(workgroup_id) workgroup_id: vec3u,");
+        match options.form {
+            Form::Grid => text.line("@builtin(workgroup_id) workgroup_id: vec3u,"),
+            Form::Driver => text.line("@builtin(workgroup_id) launched_id: vec3u,"),
+            Form::OneWorkgroup => {}
         }
         text.line("@builtin(local_invocation_id) local_id: vec3u,");
         text.line("@builtin(local_invocation_index) local_index: u32,");
         text.close(") {");
         text.indent();
-        text.line("let grid = vec3u(input[0], input[1], input[2]);");
-        // A layout that a host derives from the shader has the bindings that the shader uses.
-        let lookup = options.lookup_binding.map_or("", |_| " + arrayLength(&lookup)");
-        text.line(format!("_ = params.x + arrayLength(&output){lookup};"));
-        self.placing(text);
+        if options.form == Form::Driver {
+            self.placing_bound(text);
+        } else {
+            text.line("let grid = vec3u(input[0], input[1], input[2]);");
+            // A layout that a host derives from the shader has the bindings that the shader uses.
+            let lookup = options.lookup_binding.map_or("", |_| " + arrayLength(&lookup)");
+            text.line(format!("_ = params.x + arrayLength(&output){lookup};"));
+            self.placing(text);
+        }
         let lanes = parts.workgroup_lanes();
         if options.form == Form::OneWorkgroup {
             self.filling(lanes, text);
@@ -235,6 +286,20 @@ impl<'p> Module<'p> {
             text.close("}");
         }
         text.close("}");
+    }
+
+    /// What the driver's launch words say.
+    fn placing_bound(&self, text: &mut Text) {
+        text.line("let grid = launch[0].xyz;");
+        text.line("let workgroup_id = launched_id + launch[1].xyz;");
+        for (at, id) in bound_buffers(self.parts).into_iter().enumerate() {
+            if self.parts.buffer(id).len.is_none() {
+                let word = ELEMENTS_WORD as usize + at;
+                let component = ["x", "y", "z", "w"][word % 4];
+                let len = &self.places[id.index()].len;
+                text.line(format!("let {len} = launch[{}].{component};", word / 4));
+            }
+        }
     }
 
     /// Where the bound buffers lie, from what the header says.
@@ -335,9 +400,13 @@ impl<'p> Module<'p> {
         }
         for (space, at) in &self.used {
             match space {
+                None if self.form == Form::Driver => text.push_str(&for_driver(self.helpers[*at].text)),
                 None => text.push_str(self.helpers[*at].text),
                 Some(space) => {
-                    text.push_str(&self.accesses[*at].text.replace("SPACE", &self.spaces[*space].name));
+                    let space = &self.spaces[*space];
+                    let access = self.accesses[*at].text;
+                    let access = if space.is_whole() { from_the_start(access) } else { access.to_owned() };
+                    text.push_str(&access.replace("SPACE", &space.name));
                 }
             }
             text.push_str("\n\n");
@@ -359,7 +428,9 @@ impl<'p> Module<'p> {
             (false, false) => {
                 let body = match &space.kind {
                     SpaceKind::Table { words } => table_read(name, words),
-                    SpaceKind::Binding | SpaceKind::Workgroup { .. } => format!("  return {name}[w];\n"),
+                    SpaceKind::Binding | SpaceKind::Bound { .. } | SpaceKind::Workgroup { .. } => {
+                        format!("  return {name}[w];\n")
+                    }
                 };
                 format!("fn {name}_get(w: u32) -> u32 {{\n{body}}}\n\n")
             }
@@ -367,20 +438,28 @@ impl<'p> Module<'p> {
     }
 
     /// The bindings and variables.
-    fn declarations(&self, options: &Options, library: &str, bodies: &str) -> String {
+    fn declarations(&self, options: &Options, driver: &Bindings, library: &str, bodies: &str) -> String {
         let mut text = String::new();
         let word = |space: usize| if self.spaces[space].atomic { "atomic<u32>" } else { "u32" };
-        let bindings = [
-            (Some(convention::INPUT_BINDING), "storage, read", "input", "array<u32>".to_owned()),
-            (
-                Some(convention::OUTPUT_BINDING),
-                "storage, read_write",
-                "output",
-                format!("array<{}>", word(OUTPUT)),
-            ),
-            (Some(convention::PARAMS_BINDING), "uniform", "params", "vec4u".to_owned()),
-            (options.lookup_binding, "storage, read", "lookup", "array<u32>".to_owned()),
-        ];
+        let vectors = format!("array<vec4u, {}>", driver.launch_vectors());
+        let status = format!("array<atomic<u32>, {}>", bindings::STATUS_WORDS);
+        let bindings = match self.form {
+            Form::Driver => vec![
+                (Some(driver.launch()), "uniform", "launch", vectors),
+                (driver.status(), "storage, read_write", "status", status),
+            ],
+            Form::Grid | Form::OneWorkgroup => vec![
+                (Some(convention::INPUT_BINDING), "storage, read", "input", "array<u32>".to_owned()),
+                (
+                    Some(convention::OUTPUT_BINDING),
+                    "storage, read_write",
+                    "output",
+                    format!("array<{}>", word(OUTPUT)),
+                ),
+                (Some(convention::PARAMS_BINDING), "uniform", "params", "vec4u".to_owned()),
+                (options.lookup_binding, "storage, read", "lookup", "array<u32>".to_owned()),
+            ],
+        };
         for (binding, space, name, ty) in bindings {
             if let Some(binding) = binding {
                 let _ = writeln!(text, "@group(0) @binding({binding}) var<{space}> {name}: {ty};");
@@ -397,6 +476,14 @@ impl<'p> Module<'p> {
         for (at, space) in self.spaces.iter().enumerate() {
             match &space.kind {
                 SpaceKind::Binding => {}
+                SpaceKind::Bound { binding, writable } => {
+                    let access = if *writable { "read_write" } else { "read" };
+                    let (name, word) = (&space.name, word(at));
+                    let _ = writeln!(
+                        text,
+                        "@group(0) @binding({binding}) var<storage, {access}> {name}: array<{word}>;"
+                    );
+                }
                 SpaceKind::Workgroup { words } => {
                     let _ = writeln!(text, "var<workgroup> {}: array<{}, {words}>;", space.name, word(at));
                 }
@@ -427,6 +514,7 @@ fn lay_out(
         endings.iter().for_each(|ending| names.reserve(&format!("{}_{ending}", space.name)));
     }
     let aside = options.lookup_binding.and_then(|_| lookup_buffer(parts));
+    let driver = (options.form == Form::Driver).then(|| Bindings::new(parts));
     let place = |(at, buffer): (usize, &Buffer)| {
         let kind = match &buffer.kind {
             BufferKind::Table { data } => SpaceKind::Table { words: table_words(buffer.ty, data) },
@@ -435,12 +523,16 @@ fn lay_out(
                 SpaceKind::Workgroup { words: bytes.div_ceil(4) as u32 }
             }
             BufferKind::Uniform { .. } | BufferKind::Read { .. } | BufferKind::ReadWrite { .. } => {
-                SpaceKind::Binding
+                let binding = driver.as_ref().and_then(|driver| driver.of(BufferId(at as u32)));
+                let writable = buffer.is_writable();
+                binding.map_or(SpaceKind::Binding, |binding| SpaceKind::Bound { binding, writable })
             }
         };
         let name = match &kind {
             SpaceKind::Binding => names.claim(None, &buffer.name, &endings),
-            SpaceKind::Workgroup { .. } => names.claim(Some(&inside), &buffer.name, &endings),
+            SpaceKind::Bound { .. } | SpaceKind::Workgroup { .. } => {
+                names.claim(Some(&inside), &buffer.name, &endings)
+            }
             SpaceKind::Table { words } => {
                 let chunks = (1..words.len().div_ceil(TABLE_CHUNK_WORDS)).map(|chunk| format!("at{chunk}"));
                 let endings: Vec<String> = endings.iter().cloned().chain(chunks).collect();
@@ -452,7 +544,7 @@ fn lay_out(
             SpaceKind::Binding if aside == Some(BufferId(at as u32)) => (LOOKUP, "0u".into()),
             SpaceKind::Binding if buffer.is_writable() => (OUTPUT, format!("{name}_at")),
             SpaceKind::Binding => (INPUT, format!("{name}_at")),
-            SpaceKind::Workgroup { .. } | SpaceKind::Table { .. } => {
+            SpaceKind::Bound { .. } | SpaceKind::Workgroup { .. } | SpaceKind::Table { .. } => {
                 spaces.push(Space { name, kind, atomic: false });
                 (spaces.len() - 1, "0u".into())
             }
@@ -491,7 +583,8 @@ fn needs_atomics(node: &Node) -> Option<BufferId> {
         // With a result they are plain accesses to the race rule, so plain words do.
         Node::Atomic { result: None, op, buffer, .. } => match op {
             AtomicOp::Add | AtomicOp::Sub | AtomicOp::And | AtomicOp::Or | AtomicOp::Xor => Some(*buffer),
-            AtomicOp::Min | AtomicOp::Max | AtomicOp::Exchange | AtomicOp::CompareExchange => None,
+            AtomicOp::Min | AtomicOp::Max => Some(*buffer),
+            AtomicOp::Exchange | AtomicOp::CompareExchange => None,
         },
         _ => None,
     }
