@@ -13,5 +13,6 @@ pub mod bindings;
 pub mod convention;
 pub mod ptx;
 pub mod soften;
+pub mod spirv;
 pub mod traps;
 pub mod wgsl;

@@ -16,7 +16,7 @@ mod compute;
 mod memory;
 mod sync;
 
-use crate::soften::{SoftenError, soften_only};
+use crate::soften::{SoftenError, soften_where};
 use crate::traps::{self, Numbered};
 use body::Emit;
 use std::fmt::Write;
@@ -69,7 +69,7 @@ const ENTRY: &str = "vyre_kernel";
 pub fn lower(program: &ValidProgram, options: &Options) -> Result<Module, SoftenError> {
     let Numbered { program, traps } = traps::number(program)?;
     // There is no instruction for the exact remainder.
-    let program = soften_only(&program, &|op, _| op == ComputeOp::Rem)?;
+    let program = soften_where(&program, &|_| false, &|op, _, _| op == ComputeOp::Rem)?;
     let program = opt::optimise(&program);
     let parts = program.parts();
     let facts = opt::range::analyse(&program);

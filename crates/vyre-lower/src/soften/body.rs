@@ -4,7 +4,7 @@
 //! where the language shows them: in stores to storage buffers and in bitcasts. 16-bit floats keep their upper half zero
 //! in registers. Private arrays of them lie two to a word, because arrays have no 16-bit elements and must not grow.
 
-use super::{Calls, Routine, Soft, in_memory, in_register};
+use super::{Calls, Routine, Soft, What, in_memory, in_register};
 use vyre_foundation::ir::{
     Args, Block, Body, BufferId, BuiltinOp, ComputeOp, DataType, Function, Literal, Local, MemoryOrdering,
     Node, Operand, ProgramParts, ReduceOp, SubgroupOp, Value, value_types,
@@ -22,6 +22,7 @@ enum Span {
 /// Rewrites one body.
 pub(super) struct Softener<'a> {
     parts: &'a ProgramParts,
+    what: &'a What<'a>,
     calls: &'a mut Calls,
     source: &'a Body,
     types: Vec<Option<DataType>>,
@@ -58,13 +59,14 @@ const fn infinity(ty: DataType) -> u64 {
 impl<'a> Softener<'a> {
     pub(super) fn new(
         parts: &'a ProgramParts,
+        what: &'a What<'a>,
         function: Option<&'a Function>,
         calls: &'a mut Calls,
     ) -> Softener<'a> {
         let source = function.map_or(&parts.body, |function| &function.body);
         let types = value_types(source, function, &parts.functions);
         let out = Body { block: Block::new(), values: source.values.clone(), locals: source.locals.clone() };
-        Softener { parts, calls, source, types, out, packed: vec![0; source.locals.len()] }
+        Softener { parts, what, calls, source, types, out, packed: vec![0; source.locals.len()] }
     }
 
     /// The body without floats.
@@ -84,18 +86,18 @@ impl<'a> Softener<'a> {
             Node::Compute { result, op, ty, args } => self.compute(*result, *op, *ty, args),
             Node::Subgroup { result, op, ty, args } => self.subgroup(*result, *op, *ty, args),
             Node::Store { ty, buffer, index, value } => self.store(*ty, *buffer, *index, *value),
-            Node::Var { local, ty, len: Some(len), init } if is_half(*ty) => self.array(*local, *len, *init),
-            Node::Get { result, ty, local, index: Some(index) } if is_half(*ty) => {
+            Node::Var { local, ty, len: Some(len), init } if self.is_packed(*ty) => self.array(*local, *len, *init),
+            Node::Get { result, ty, local, index: Some(index) } if self.is_packed(*ty) => {
                 self.array_get(*result, *local, *index);
             }
-            Node::Set { ty, local, index: Some(index), value } if is_half(*ty) => {
+            Node::Set { ty, local, index: Some(index), value } if self.is_packed(*ty) => {
                 self.array_set(*local, *index, *value);
             }
             Node::AllReduce { ty, dst, src, .. }
             | Node::AllGather { ty, dst, src }
             | Node::ReduceScatter { ty, dst, src, .. }
             | Node::Broadcast { ty, dst, src, .. }
-                if ty.is_float() =>
+                if self.what.is_soft(*ty) =>
             {
                 self.copy(*ty, *dst, *src);
             }
@@ -108,29 +110,29 @@ impl<'a> Softener<'a> {
                 self.push(Node::For { counter: *counter, lo: *lo, hi: *hi, step: *step, body });
             }
             Node::Load { result, ty, buffer, index } => {
-                let ty = in_memory(*ty);
+                let ty = self.what.in_memory(*ty);
                 self.push(Node::Load { result: *result, ty, buffer: *buffer, index: *index });
             }
             Node::UniformLoad { result, ty, buffer, index } => {
-                let ty = in_memory(*ty);
+                let ty = self.what.in_memory(*ty);
                 self.push(Node::UniformLoad { result: *result, ty, buffer: *buffer, index: *index });
             }
             Node::Var { local, ty, len, init } => {
-                self.push(Node::Var { local: *local, ty: in_register(*ty), len: *len, init: bits(*init) });
+                self.push(Node::Var { local: *local, ty: self.what.in_register(*ty), len: *len, init: self.bits(*init) });
             }
             Node::Get { result, ty, local, index } => {
-                let ty = in_register(*ty);
+                let ty = self.what.in_register(*ty);
                 self.push(Node::Get { result: *result, ty, local: *local, index: *index });
             }
             Node::Set { ty, local, index, value } => {
-                let (ty, value) = (in_register(*ty), bits(*value));
+                let (ty, value) = (self.what.in_register(*ty), self.bits(*value));
                 self.push(Node::Set { ty, local: *local, index: *index, value });
             }
             Node::Call { result, function, args } => {
-                let args = args.iter().map(|arg| bits(*arg)).collect();
+                let args = args.iter().map(|arg| self.bits(*arg)).collect();
                 self.push(Node::Call { result: *result, function: *function, args });
             }
-            Node::Return { value } => self.push(Node::Return { value: value.map(bits) }),
+            Node::Return { value } => self.push(Node::Return { value: value.map(|value| self.bits(value)) }),
             // No floats.
             Node::Builtin { .. }
             | Node::Len { .. }
@@ -169,15 +171,44 @@ impl<'a> Softener<'a> {
     }
 
     /// Lets `result` be `operand`, which the lines since `fresh` values were known have made, or which is older.
-    fn bind(&mut self, result: Value, ty: DataType, operand: Operand, fresh: usize) {
+    ///
+    /// `back` if the operand has a float's bits, and the result is to be that float.
+    fn bind(&mut self, result: Value, ty: DataType, operand: Operand, fresh: usize, back: bool) {
         let last = self.out.block.last_mut().and_then(Node::result_mut);
         match (operand, last) {
-            (Operand::Value(made), Some(last)) if *last == made && made.index() >= fresh => *last = result,
+            (Operand::Value(made), Some(last)) if !back && *last == made && made.index() >= fresh => {
+                *last = result;
+            }
             _ => {
+                let ty = if back { ty } else { in_register(ty) };
                 let args = [operand].into_iter().collect();
-                self.push(Node::Compute { result, op: ComputeOp::Bitcast, ty: in_register(ty), args });
+                self.push(Node::Compute { result, op: ComputeOp::Bitcast, ty, args });
             }
         }
+    }
+
+    /// An operand with a literal of a soft type as its bits.
+    fn bits(&self, operand: Operand) -> Operand {
+        match operand {
+            Operand::Literal(constant) if self.what.is_soft(constant.ty()) => bits(operand),
+            Operand::Literal(_) | Operand::Value(_) => operand,
+        }
+    }
+
+    /// An operand as its bits, whether its type is soft or not.
+    fn all_bits(&mut self, operand: Operand) -> Operand {
+        let ty = self.type_of(operand);
+        match operand {
+            Operand::Value(_) if ty.is_float() && !self.what.is_soft(ty) => {
+                self.op(ComputeOp::Bitcast, in_register(ty), [operand])
+            }
+            _ => bits(operand),
+        }
+    }
+
+    /// Whether a private array of that type lies two elements to a word.
+    fn is_packed(&self, ty: DataType) -> bool {
+        is_half(ty) && self.what.is_soft(ty)
     }
 
     fn type_of(&self, operand: Operand) -> DataType {
@@ -189,20 +220,25 @@ impl<'a> Softener<'a> {
 
     fn compute(&mut self, result: Value, op: ComputeOp, ty: DataType, args: &[Operand]) {
         let source = self.type_of(args[0]);
-        let between_types = matches!(op, ComputeOp::Cast | ComputeOp::Bitcast);
-        let args: Args = args.iter().map(|arg| bits(*arg)).collect();
-        if !ty.is_float() && (!between_types || !source.is_float()) {
+        let between = [ty, source].into_iter().any(|ty| self.what.is_soft(ty));
+        let is_soft = match op {
+            ComputeOp::Bitcast => between,
+            ComputeOp::Cast => between || self.what.is_soft_op(op, ty, source),
+            _ => self.what.is_soft(ty) || (ty.is_float() && self.what.is_soft_op(op, ty, ty)),
+        };
+        if !is_soft {
+            let args: Args = args.iter().map(|arg| self.bits(*arg)).collect();
             return self.push(Node::Compute { result, op, ty, args });
         }
         let fresh = self.out.values.len();
-        let made = if op == ComputeOp::Cast {
-            self.cast(ty, source, args[0])
-        } else if op == ComputeOp::Bitcast {
-            self.bitcast(ty, source, args[0])
-        } else {
-            self.float_op(op, ty, &args)
+        let args: Vec<Operand> = args.iter().map(|arg| self.all_bits(*arg)).collect();
+        let made = match op {
+            ComputeOp::Cast => self.cast(ty, source, args[0]),
+            ComputeOp::Bitcast => self.bitcast(ty, source, args[0]),
+            _ => self.float_op(op, ty, &args),
         };
-        self.bind(result, ty, made, fresh);
+        let gives_float = op.info().result.under(ty).is_some_and(DataType::is_float);
+        self.bind(result, ty, made, fresh, gives_float && !self.what.is_soft(ty));
     }
 
     /// An op on operands of one float type.
@@ -327,11 +363,11 @@ impl<'a> Softener<'a> {
     }
 
     fn store(&mut self, ty: DataType, buffer: BufferId, index: Operand, value: Operand) {
-        let mut value = bits(value);
-        if ty.is_float() && self.parts.buffer(buffer).binding().is_some() {
+        let mut value = self.bits(value);
+        if self.what.is_soft(ty) && self.parts.buffer(buffer).binding().is_some() {
             value = self.canonical(ty, value);
         }
-        self.push(Node::Store { ty: in_memory(ty), buffer, index, value });
+        self.push(Node::Store { ty: self.what.in_memory(ty), buffer, index, value });
     }
 
     fn array(&mut self, local: Local, len: u32, init: Operand) {
@@ -360,7 +396,7 @@ impl<'a> Softener<'a> {
             let inside = self.op(ComputeOp::Lt, U32, [index, word(len)]);
             element = self.op(ComputeOp::Select, U32, [inside, element, word(0)]);
         }
-        self.bind(result, U32, element, fresh);
+        self.bind(result, U32, element, fresh, false);
     }
 
     fn array_set(&mut self, local: Local, index: Operand, value: Operand) {
@@ -370,15 +406,17 @@ impl<'a> Softener<'a> {
     }
 
     fn subgroup(&mut self, result: Value, op: SubgroupOp, ty: DataType, args: &[Operand]) {
-        let fold = if ty.is_float() { fold(op) } else { None };
+        let native = !self.what.is_soft(ty);
+        let folds = |fold: &ReduceOp| !native || self.what.is_soft_op(fold.op(), ty, ty);
+        let fold = fold(op).filter(|(_, fold, _)| ty.is_float() && folds(fold));
         let Some((span, fold, routine)) = fold else {
-            let args = args.iter().map(|arg| bits(*arg)).collect();
-            return self.push(Node::Subgroup { result, op, ty: in_register(ty), args });
+            let args = args.iter().map(|arg| self.bits(*arg)).collect();
+            return self.push(Node::Subgroup { result, op, ty: self.what.in_register(ty), args });
         };
         let fresh = self.out.values.len();
         let width = self.parts.subgroup.expect("validated: subgroup ops have a declared width");
         let lane = self.assign(|result| Node::Builtin { result, op: BuiltinOp::SubgroupLane, axis: None });
-        let mut x = bits(args[0]);
+        let mut x = self.all_bits(args[0]);
         let word = in_register(ty);
         let distances = std::iter::successors(Some(1), |d| Some(2 * d)).take_while(|d| *d < width);
         for distance in distances {
@@ -398,7 +436,7 @@ impl<'a> Softener<'a> {
             let first = self.op(ComputeOp::Eq, U32, [lane, self::word(0)]);
             x = self.op(ComputeOp::Select, word, [first, literal(word, identity(fold, ty)), below]);
         }
-        self.bind(result, ty, x, fresh);
+        self.bind(result, ty, x, fresh, native);
     }
 
     /// `x` of the lane that `op` makes of this lane's number and a distance.

@@ -12,7 +12,6 @@
 //! | `format` | a float in integers: taking it apart, rounding, packing |
 //! | `arithmetic` | sums, products, quotients, roots, remainders, comparisons, for any format |
 //! | `convert` | casts |
-//! | `only` | single ops softened, the others left |
 //!
 //! f16 and bf16 are computed in their own formats and not through f32, so nothing rounds twice.
 //!
@@ -22,14 +21,13 @@ mod arithmetic;
 mod body;
 mod convert;
 mod format;
-mod only;
-
-pub use only::soften_only;
 
 use body::Softener;
 use convert::Formats;
 use std::collections::HashSet;
-use vyre_foundation::ir::{Block, Buffer, DataType, Function, FunctionId, Name, Node, Program, ProgramParts};
+use vyre_foundation::ir::{
+    Block, Buffer, ComputeOp, DataType, Function, FunctionId, Name, Node, Program, ProgramParts,
+};
 use vyre_foundation::validate::{ValidProgram, validate};
 
 /// A program has no form without floats within the limits of the language.
@@ -64,17 +62,32 @@ pub struct SoftenError {
 /// assert!(!printed.contains("mul.f32 %x") && !printed.contains("store.f32"));
 /// ```
 pub fn soften(program: &ValidProgram) -> Result<ValidProgram, SoftenError> {
-    let parts = program.parts();
+    soften_where(program, &|_| true, &|_, _, _| false)
+}
+
+/// The same program with only the float types that `types` names as integers, and of the others the ops that `ops` names
+/// by op, type and operand type: for a device that has exact floats but for some. Around a soft op of a type that stays,
+/// floats are bitcast to their bits and back.
+pub fn soften_where(
+    program: &ValidProgram,
+    types: &dyn Fn(DataType) -> bool,
+    ops: &dyn Fn(ComputeOp, DataType, DataType) -> bool,
+) -> Result<ValidProgram, SoftenError> {
+    let (parts, what) = (program.parts(), What { types, ops });
     let mut calls = Calls { own: parts.functions.len(), softs: Vec::new() };
     let mut functions: Vec<Function> =
-        parts.functions.iter().map(|function| soft_function(parts, function, &mut calls)).collect();
-    let mut body = Softener::new(parts, None, &mut calls).body();
+        parts.functions.iter().map(|function| soft_function(parts, &what, function, &mut calls)).collect();
+    let mut body = Softener::new(parts, &what, None, &mut calls).body();
+    let buffers: Vec<Buffer> = parts.buffers.iter().map(|buffer| soft_buffer(buffer, &what)).collect();
+    if calls.softs.is_empty() && buffers == parts.buffers && body == parts.body && functions == parts.functions {
+        return Ok(program.clone());
+    }
     let library = library(&calls.softs);
     let ids = calls.ids(&library);
     let bodies = functions.iter_mut().map(|function| &mut function.body);
     bodies.chain([&mut body]).for_each(|body| renumber(&mut body.block, &ids));
     let softened = ProgramParts {
-        buffers: parts.buffers.iter().map(soft_buffer).collect(),
+        buffers,
         functions: named_apart(library, parts).into_iter().chain(functions).collect(),
         body,
         ..ProgramParts::clone(parts)
@@ -86,6 +99,30 @@ pub fn soften(program: &ValidProgram) -> Result<ValidProgram, SoftenError> {
         debug_assert!(broken.is_none(), "softening broke the program: {broken:?}");
         SoftenError { message: findings[0].message.clone() }
     })
+}
+
+/// What is to become integers.
+struct What<'a> {
+    types: &'a dyn Fn(DataType) -> bool,
+    ops: &'a dyn Fn(ComputeOp, DataType, DataType) -> bool,
+}
+
+impl What<'_> {
+    fn is_soft(&self, ty: DataType) -> bool {
+        ty.is_float() && (self.types)(ty)
+    }
+
+    fn is_soft_op(&self, op: ComputeOp, ty: DataType, source: DataType) -> bool {
+        (ty.is_float() || source.is_float()) && (self.ops)(op, ty, source)
+    }
+
+    fn in_register(&self, ty: DataType) -> DataType {
+        if self.is_soft(ty) { in_register(ty) } else { ty }
+    }
+
+    fn in_memory(&self, ty: DataType) -> DataType {
+        if self.is_soft(ty) { in_memory(ty) } else { ty }
+    }
 }
 
 /// What a function of the library does.
@@ -208,15 +245,21 @@ fn in_memory(ty: DataType) -> DataType {
     }
 }
 
-fn soft_buffer(buffer: &Buffer) -> Buffer {
-    Buffer { ty: in_memory(buffer.ty), ..buffer.clone() }
+fn soft_buffer(buffer: &Buffer, what: &What<'_>) -> Buffer {
+    Buffer { ty: what.in_memory(buffer.ty), ..buffer.clone() }
 }
 
-fn soft_function(parts: &ProgramParts, function: &Function, calls: &mut Calls) -> Function {
+fn soft_function(
+    parts: &ProgramParts,
+    what: &What<'_>,
+    function: &Function,
+    calls: &mut Calls,
+) -> Function {
+    let soft = |ty| what.in_register(ty);
     Function {
         name: function.name.clone(),
-        params: function.params.iter().map(|(value, ty)| (*value, in_register(*ty))).collect(),
-        result: function.result.map(in_register),
-        body: Softener::new(parts, Some(function), calls).body(),
+        params: function.params.iter().map(|(value, ty)| (*value, soft(*ty))).collect(),
+        result: function.result.map(soft),
+        body: Softener::new(parts, what, Some(function), calls).body(),
     }
 }

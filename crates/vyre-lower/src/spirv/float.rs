@@ -1,0 +1,356 @@
+//! Ops on floats. Arithmetic is made as [`Floats`](super::Floats) says; what no device gives exactly is made of bits.
+
+use super::body::Emit;
+use super::words::Id;
+use super::{FloatOp, How};
+use crate::bindings::ZERO_WORDS;
+use spirv::{Decoration, GlslStd450Op as Glsl, Op};
+use vyre_foundation::ir::{ComputeOp, DataType, Literal, Operand, ReduceOp};
+use vyre_foundation::scalar::identity;
+
+/// The integer type that holds a float's bits in a register.
+pub(super) const fn word_of(ty: DataType) -> DataType {
+    match ty {
+        DataType::F64 => DataType::U64,
+        DataType::F16 | DataType::BF16 | DataType::F32 => DataType::U32,
+        other => other,
+    }
+}
+
+/// The bits of a float type's infinity.
+pub(super) const fn infinity(ty: DataType) -> u64 {
+    identity(ReduceOp::Min, ty)
+}
+
+const fn is_half(ty: DataType) -> bool {
+    ty.is_float() && ty.bits() == 16
+}
+
+impl Emit<'_, '_> {
+    /// A value's bits.
+    pub(super) fn bits_of(&mut self, ty: DataType, x: Id) -> Id {
+        match ty {
+            DataType::F32 | DataType::F64 => {
+                let word = self.ty(word_of(ty));
+                self.op(Op::Bitcast, word, &[x])
+            }
+            _ => x,
+        }
+    }
+
+    /// The float with those bits.
+    pub(super) fn float_of(&mut self, ty: DataType, bits: Id) -> Id {
+        match ty {
+            DataType::F32 | DataType::F64 => {
+                let ty = self.ty(ty);
+                self.op(Op::Bitcast, ty, &[bits])
+            }
+            _ => bits,
+        }
+    }
+
+    /// The same bits of a float type, as ones that compilers do not know.
+    pub(super) fn hide_bits(&mut self, ty: DataType, bits: Id) -> Id {
+        let zeros = ZERO_WORDS.map(|at| self.launch_word(at));
+        match word_of(ty) {
+            DataType::U64 => {
+                let zeros = self.join(DataType::U64, zeros);
+                self.integer(ComputeOp::Xor, DataType::U64, &[bits, zeros])
+            }
+            _ => self.word_op(Op::BitwiseXor, &[bits, zeros[0]]),
+        }
+    }
+
+    /// The same value, as one that compilers do not know.
+    pub(super) fn hide(&mut self, ty: DataType, x: Id) -> Id {
+        let bits = self.bits_of(ty, x);
+        let bits = self.hide_bits(ty, bits);
+        self.float_of(ty, bits)
+    }
+
+    /// An instruction of float arithmetic that is left as it is.
+    pub(super) fn exact(&mut self, op: Op, ty: DataType, args: &[Id]) -> Id {
+        let ty = self.ty(ty);
+        let id = self.op(op, ty, args);
+        self.module.words.decorate(id, Decoration::NoContraction, &[]);
+        id
+    }
+
+    /// The same of the extended instructions.
+    fn exact_glsl(&mut self, op: Glsl, ty: DataType, args: &[Id]) -> Id {
+        let ty = self.ty(ty);
+        let id = self.glsl(op, ty, args);
+        self.module.words.decorate(id, Decoration::NoContraction, &[]);
+        id
+    }
+
+    /// An op on floats; `operands` are the line's own, where it has some.
+    pub(super) fn float(&mut self, op: ComputeOp, ty: DataType, args: &[Id], operands: &[Operand]) -> Id {
+        let is_number = |at: usize| {
+            let literal = operands.get(at).and_then(|operand| operand.literal());
+            literal.is_some_and(|x| (x.bits() & (ty.mask() >> 1)) <= infinity(ty))
+        };
+        match op {
+            ComputeOp::Neg | ComputeOp::Abs | ComputeOp::Copysign => self.signs(op, ty, args),
+            ComputeOp::IsNan => {
+                let bits = self.bits_of(ty, args[0]);
+                self.is_nan(ty, bits)
+            }
+            ComputeOp::IsInf => {
+                let word = word_of(ty);
+                let magnitude = self.magnitude(ty, args[0]);
+                let infinity = self.bits(word, infinity(ty));
+                self.integer(ComputeOp::Eq, word, &[magnitude, infinity])
+            }
+            ComputeOp::Min | ComputeOp::Max => {
+                self.least(op, ty, [args[0], args[1]], [is_number(0), is_number(1)])
+            }
+            ComputeOp::Clamp => {
+                let raised = self.least(ComputeOp::Max, ty, [args[0], args[1]], [is_number(0), is_number(1)]);
+                let numbers = [is_number(0) || is_number(1), is_number(2)];
+                self.least(ComputeOp::Min, ty, [raised, args[2]], numbers)
+            }
+            _ if is_half(ty) => self.half(op, ty, args),
+            _ => self.arithmetic(op, ty, args),
+        }
+    }
+
+    /// Ops of f32 and f64 that round or compare.
+    fn arithmetic(&mut self, op: ComputeOp, ty: DataType, args: &[Id]) -> Id {
+        let group = FloatOp::of(op).unwrap_or_else(|| unreachable!("softened or above: {op:?}"));
+        let through = ty == DataType::F32 && self.module.options.how(ty, group) == How::ThroughF64;
+        match op {
+            ComputeOp::Add => self.exact(Op::FAdd, ty, args),
+            ComputeOp::Sub => self.exact(Op::FSub, ty, args),
+            ComputeOp::Mul => self.exact(Op::FMul, ty, args),
+            ComputeOp::Fma if through => self.fma_through(args),
+            ComputeOp::Div | ComputeOp::Sqrt if through => {
+                let wide: Vec<Id> = args.iter().map(|x| self.exact(Op::FConvert, DataType::F64, &[*x])).collect();
+                let result = match op {
+                    ComputeOp::Div => self.exact(Op::FDiv, DataType::F64, &wide),
+                    _ => self.exact_glsl(Glsl::Sqrt, DataType::F64, &wide),
+                };
+                self.exact(Op::FConvert, ty, &[result])
+            }
+            ComputeOp::Div => self.exact(Op::FDiv, ty, args),
+            ComputeOp::Sqrt => self.exact_glsl(Glsl::Sqrt, ty, args),
+            ComputeOp::Fma => self.exact_glsl(Glsl::Fma, ty, args),
+            ComputeOp::Floor => self.integral(Glsl::Floor, ty, args[0]),
+            ComputeOp::Ceil => self.integral(Glsl::Ceil, ty, args[0]),
+            ComputeOp::Trunc => self.integral(Glsl::Trunc, ty, args[0]),
+            ComputeOp::Round => self.integral(Glsl::RoundEven, ty, args[0]),
+            ComputeOp::Eq => self.bool_op(Op::FOrdEqual, args),
+            ComputeOp::Ne => self.bool_op(Op::FUnordNotEqual, args),
+            ComputeOp::Lt => self.bool_op(Op::FOrdLessThan, args),
+            ComputeOp::Le => self.bool_op(Op::FOrdLessThanEqual, args),
+            ComputeOp::Gt => self.bool_op(Op::FOrdGreaterThan, args),
+            ComputeOp::Ge => self.bool_op(Op::FOrdGreaterThanEqual, args),
+            other => unreachable!("validated: {other:?} is not of floats, or stands above"),
+        }
+    }
+
+    /// The product is exact in f64. The sum's error says whether it is too, and if not the sum is rounded to odd, so that
+    /// rounding it again to f32 is as good as rounding once.
+    fn fma_through(&mut self, args: &[Id]) -> Id {
+        let f64 = DataType::F64;
+        let wide: Vec<Id> = args.iter().map(|x| self.exact(Op::FConvert, f64, &[*x])).collect();
+        let (p, c) = (self.exact(Op::FMul, f64, &wide[..2]), wide[2]);
+        let sum = self.exact(Op::FAdd, f64, &[p, c]);
+        // The exact error of a sum, by Knuth.
+        let c_part = self.exact(Op::FSub, f64, &[sum, p]);
+        let p_part = self.exact(Op::FSub, f64, &[sum, c_part]);
+        let p_error = self.exact(Op::FSub, f64, &[p, p_part]);
+        let c_error = self.exact(Op::FSub, f64, &[c, c_part]);
+        let error = self.exact(Op::FAdd, f64, &[p_error, c_error]);
+        let zero = self.hidden(Literal::from_bits(f64, 0));
+        let [above, below] =
+            [Op::FOrdGreaterThan, Op::FOrdLessThan].map(|op| self.bool_op(op, &[error, zero]));
+        let inexact = self.bool_op(Op::LogicalOr, &[above, below]);
+        // The other neighbour of the exact sum is the odd one, if this one is even: one unit toward the error.
+        let bits = self.bits_of(f64, sum);
+        let [low, high] = self.halves(bits);
+        let (none, one) = (self.word(0), self.word(1));
+        let last = self.word_op(Op::BitwiseAnd, &[low, one]);
+        let even = self.bool_op(Op::IEqual, &[last, none]);
+        let moves = self.bool_op(Op::LogicalAnd, &[inexact, even]);
+        let negative = self.bool_op(Op::SLessThan, &[high, none]);
+        let outward = self.bool_op(Op::LogicalNotEqual, &[above, negative]);
+        let up = self.word_op(Op::BitwiseOr, &[low, one]);
+        let down = self.word_op(Op::ISub, &[low, one]);
+        let borrows = self.bool_op(Op::IEqual, &[low, none]);
+        let less = self.word_op(Op::ISub, &[high, one]);
+        let lent = self.word_op(Op::Select, &[borrows, less, high]);
+        let odd_low = self.word_op(Op::Select, &[outward, up, down]);
+        let odd_high = self.word_op(Op::Select, &[outward, high, lent]);
+        let low = self.word_op(Op::Select, &[moves, odd_low, low]);
+        let high = self.word_op(Op::Select, &[moves, odd_high, high]);
+        let odd = self.join(DataType::U64, [low, high]);
+        let odd = self.float_of(f64, odd);
+        self.exact(Op::FConvert, DataType::F32, &[odd])
+    }
+
+    /// A rounding to an integer. It keeps the sign, which some devices forget on zero.
+    fn integral(&mut self, op: Glsl, ty: DataType, x: Id) -> Id {
+        let word = word_of(ty);
+        let rounded = self.exact_glsl(op, ty, &[x]);
+        let (rounded, x) = (self.bits_of(ty, rounded), self.bits_of(ty, x));
+        let sign = self.bits(word, 1 << (ty.bits() - 1));
+        let sign = self.integer(ComputeOp::And, word, &[x, sign]);
+        let signed = self.integer(ComputeOp::Or, word, &[rounded, sign]);
+        self.float_of(ty, signed)
+    }
+
+    /// The bits without the sign.
+    pub(super) fn magnitude(&mut self, ty: DataType, x: Id) -> Id {
+        let word = word_of(ty);
+        let (bits, mask) = (self.bits_of(ty, x), self.bits(word, ty.mask() >> 1));
+        self.integer(ComputeOp::And, word, &[bits, mask])
+    }
+
+    fn signs(&mut self, op: ComputeOp, ty: DataType, args: &[Id]) -> Id {
+        let word = word_of(ty);
+        let sign = self.bits(word, 1 << (ty.bits() - 1));
+        let result = match op {
+            ComputeOp::Neg => {
+                let bits = self.bits_of(ty, args[0]);
+                self.integer(ComputeOp::Xor, word, &[bits, sign])
+            }
+            ComputeOp::Abs => self.magnitude(ty, args[0]),
+            _ => {
+                let (magnitude, other) = (self.magnitude(ty, args[0]), self.bits_of(ty, args[1]));
+                let (nan, plus) = (self.is_nan(ty, other), self.bits(word, 0));
+                let sign = self.integer(ComputeOp::And, word, &[other, sign]);
+                let sign = self.select(word, nan, plus, sign);
+                self.integer(ComputeOp::Or, word, &[magnitude, sign])
+            }
+        };
+        self.float_of(ty, result)
+    }
+
+    /// Whether bits are those of a NaN.
+    pub(super) fn is_nan(&mut self, ty: DataType, bits: Id) -> Id {
+        let word = word_of(ty);
+        let [mask, infinity] = [ty.mask() >> 1, infinity(ty)].map(|bits| self.bits(word, bits));
+        let magnitude = self.integer(ComputeOp::And, word, &[bits, mask]);
+        self.integer(ComputeOp::Gt, word, &[magnitude, infinity])
+    }
+
+    /// The bits as storage and bitcasts show them: every NaN is the canonical one.
+    pub(super) fn observe(&mut self, ty: DataType, x: Id) -> Id {
+        let bits = self.bits_of(ty, x);
+        let Some(canonical) = ty.canonical_nan() else { return bits };
+        let (nan, canonical) = (self.is_nan(ty, bits), self.bits(word_of(ty), canonical));
+        self.select(word_of(ty), nan, canonical, bits)
+    }
+
+    /// `min` and `max` by the order of bits. An operand that is known to be a number is not asked whether it is.
+    fn least(&mut self, op: ComputeOp, ty: DataType, args: [Id; 2], numbers: [bool; 2]) -> Id {
+        let word = word_of(ty);
+        let signed = if word == DataType::U64 { DataType::I64 } else { DataType::I32 };
+        let bits = args.map(|x| self.bits_of(ty, x));
+        // As integers, negative floats stand in opposite order; flipping all but their sign turns it.
+        let keys = bits.map(|bits| {
+            let top = match is_half(ty) {
+                false => bits,
+                true => {
+                    let half = self.word(16);
+                    self.word_op(Op::ShiftLeftLogical, &[bits, half])
+                }
+            };
+            let (last, one) = (self.word(word.bits() - 1), self.word(1));
+            let flip = self.integer(ComputeOp::Shr, signed, &[top, last]);
+            let flip = self.integer(ComputeOp::Shr, word, &[flip, one]);
+            self.integer(ComputeOp::Xor, word, &[top, flip])
+        });
+        let less = self.integer(ComputeOp::Lt, signed, &keys);
+        let [a, b] = args;
+        let mut result = match op {
+            ComputeOp::Min => self.select(ty, less, a, b),
+            _ => self.select(ty, less, b, a),
+        };
+        for (at, other) in [(1, a), (0, b)] {
+            if !numbers[at] {
+                let nan = self.is_nan(ty, bits[at]);
+                result = self.select(ty, nan, other, result);
+            }
+        }
+        result
+    }
+
+    /// f16 and bf16 in f32, and rounded once more, which f32 is wide enough for (24 bits are at least 2 * 11 + 2).
+    fn half(&mut self, op: ComputeOp, ty: DataType, args: &[Id]) -> Id {
+        let wide: Vec<Id> = args.iter().map(|x| self.widen(ty, *x)).collect();
+        let result = self.arithmetic(op, DataType::F32, &wide);
+        if FloatOp::of(op) == Some(FloatOp::Compare) { result } else { self.narrow(ty, result) }
+    }
+
+    /// f16 and bf16 as f32, exactly.
+    pub(super) fn widen(&mut self, ty: DataType, x: Id) -> Id {
+        let f32 = DataType::F32;
+        if ty == DataType::BF16 {
+            let half = self.word(16);
+            let bits = self.word_op(Op::ShiftLeftLogical, &[x, half]);
+            return self.float_of(f32, bits);
+        }
+        let [mask, up, bias, tiny, huge, sign, top] =
+            [0x7fff, 13, 112 << 23, 1 << 23, 0x7c00 << 13, 0x8000, 16].map(|word| self.word(word));
+        let magnitude = self.word_op(Op::BitwiseAnd, &[x, mask]);
+        let digits = self.word_op(Op::ShiftLeftLogical, &[magnitude, up]);
+        let normal = self.word_op(Op::IAdd, &[digits, bias]);
+        // Infinity and NaN move to f32's greatest exponent.
+        let special = self.word_op(Op::IAdd, &[normal, bias]);
+        let is_special = self.bool_op(Op::UGreaterThanEqual, &[digits, huge]);
+        let normal = self.word_op(Op::Select, &[is_special, special, normal]);
+        // A subnormal counts units of 2^-24: below a leading one that is then taken away.
+        let led = self.word(113 << 23);
+        let led = self.word_op(Op::IAdd, &[digits, led]);
+        let (led, one) = (self.float_of(f32, led), self.hidden(Literal::from_bits(f32, 113 << 23)));
+        let subnormal = self.exact(Op::FSub, f32, &[led, one]);
+        let subnormal = self.bits_of(f32, subnormal);
+        let is_subnormal = self.bool_op(Op::ULessThan, &[digits, tiny]);
+        let wide = self.word_op(Op::Select, &[is_subnormal, subnormal, normal]);
+        let sign = self.word_op(Op::BitwiseAnd, &[x, sign]);
+        let sign = self.word_op(Op::ShiftLeftLogical, &[sign, top]);
+        let bits = self.word_op(Op::BitwiseOr, &[wide, sign]);
+        self.float_of(f32, bits)
+    }
+
+    /// f32 rounded to f16 or bf16. Adding just under half a unit, and the last kept bit, rounds to nearest even.
+    pub(super) fn narrow(&mut self, ty: DataType, x: Id) -> Id {
+        let f32 = DataType::F32;
+        let bits = self.bits_of(f32, x);
+        let (nan, canonical) =
+            (self.is_nan(f32, bits), self.word(ty.canonical_nan().unwrap_or_default() as u32));
+        let (value, dropped) = match ty {
+            DataType::BF16 => (bits, 16),
+            _ => (self.magnitude(f32, x), 13),
+        };
+        let (shift, one, below) = (self.word(dropped), self.word(1), self.word((1 << (dropped - 1)) - 1));
+        let last = self.word_op(Op::ShiftRightLogical, &[value, shift]);
+        let last = self.word_op(Op::BitwiseAnd, &[last, one]);
+        let sum = self.word_op(Op::IAdd, &[value, below]);
+        let sum = self.word_op(Op::IAdd, &[sum, last]);
+        if ty == DataType::BF16 {
+            let rounded = self.word_op(Op::ShiftRightLogical, &[sum, shift]);
+            return self.word_op(Op::Select, &[nan, canonical, rounded]);
+        }
+        let [bias, most, tiny, sign, top] =
+            [112 << 23, 0x7c00, 113 << 23, 0x8000, 16].map(|word| self.word(word));
+        let rounded = self.word_op(Op::ISub, &[sum, bias]);
+        let rounded = self.word_op(Op::ShiftRightLogical, &[rounded, shift]);
+        let rounded = self.integer(ComputeOp::Min, DataType::U32, &[rounded, most]);
+        // Below the smallest normal the unit is 2^-24, which is that of 0.5: a sum with it rounds there.
+        let half = 0x3f00_0000;
+        let (unit, value) = (self.hidden(Literal::from_bits(f32, half)), self.float_of(f32, value));
+        let counted = self.exact(Op::FAdd, f32, &[value, unit]);
+        let (counted, half) = (self.bits_of(f32, counted), self.word(half as u32));
+        let counted = self.word_op(Op::ISub, &[counted, half]);
+        let value = self.bits_of(f32, value);
+        let is_tiny = self.bool_op(Op::ULessThan, &[value, tiny]);
+        let rounded = self.word_op(Op::Select, &[is_tiny, counted, rounded]);
+        let upper = self.word_op(Op::ShiftRightLogical, &[bits, top]);
+        let sign = self.word_op(Op::BitwiseAnd, &[upper, sign]);
+        let signed = self.word_op(Op::BitwiseOr, &[rounded, sign]);
+        self.word_op(Op::Select, &[nan, canonical, signed])
+    }
+}

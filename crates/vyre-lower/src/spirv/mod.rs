@@ -1,0 +1,367 @@
+//! SPIR-V, which Vulkan drivers compile: for the bindings of [`crate::bindings`], with floats that are exact.
+//!
+//! Every float op is `NoContraction`, and the module asks for round-to-nearest-even, kept subnormals, signed zeros and
+//! NaNs. Compilers still rewrite what they know too well, so float constants are hidden from them: XORed with a word that
+//! is zero at run time. Where an instruction is exact on no device (minima, saturating casts, signs of zeros), the bits
+//! are worked on as integers. [`Floats`] says how each other op is made, so that a driver can try which way is exact on
+//! its device *as emitted*, and take the fastest. [`Features`] says what the device has: with none, 64-bit integers are
+//! pairs of words, and f64 is soft.
+//!
+//! | file | what it writes |
+//! | --- | --- |
+//! | `words` | instructions as words and as text |
+//! | `module` | the module around the bodies: capabilities, variables, prologue |
+//! | `body` | the lines of a body, control flow, builtins |
+//! | `integer`, `pairs` | ops on integers; those on 64 bits without native ones |
+//! | `float`, `cast` | ops on floats, and between types |
+//! | `memory` | loads, stores, atomics, private arrays, with the bounds that the language gives |
+//! | `together` | barriers, subgroup ops, tile products, collectives |
+//!
+//! f16 and bf16 are computed in f32, which is wide enough that rounding twice changes nothing, and stored by their bits.
+//! A subgroup op exchanges through workgroup memory, because Vulkan promises no mapping of lanes to subgroups.
+//!
+//! Not here: running it, and choosing the strategies, which are the driver's; grid barriers of several workgroups, which
+//! the driver splits.
+
+mod body;
+mod cast;
+mod float;
+mod integer;
+mod memory;
+mod module;
+mod pairs;
+mod together;
+mod words;
+
+use crate::bindings::Bindings;
+use crate::soften::{SoftenError, soften_where};
+use crate::traps::{self, Numbered};
+use vyre_foundation::diagnostic::Place;
+use vyre_foundation::ir::{AtomicOp, ComputeOp, DataType, MemoryOrdering, Node, Program, ProgramParts, walk};
+use vyre_foundation::opt::{self, Pass};
+use vyre_foundation::validate::{ValidProgram, validate};
+
+/// What a device has beyond 32-bit integers and floats. Drivers must have it switched on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Features {
+    /// 64-bit integers.
+    pub int64: bool,
+    /// 64-bit atomics, on storage and workgroup memory.
+    pub int64_atomics: bool,
+    /// 64-bit floats.
+    pub float64: bool,
+    /// 16-bit elements of storage buffers.
+    pub storage16: bool,
+}
+
+impl Features {
+    /// All of them.
+    pub const ALL: Features =
+        Features { int64: true, int64_atomics: true, float64: true, storage16: true };
+}
+
+/// How a float op is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum How {
+    /// The device's instruction.
+    Native,
+    /// An f32 op in f64, rounded once more; `fma` rounds to odd first.
+    ThroughF64,
+    /// Integers.
+    Soft,
+}
+
+/// Float ops that are made alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(usize)]
+pub enum FloatOp {
+    /// `add` and `sub`.
+    Add,
+    /// `mul`.
+    Mul,
+    /// `div`.
+    Div,
+    /// `sqrt`.
+    Sqrt,
+    /// `fma`.
+    Fma,
+    /// Comparisons.
+    Compare,
+    /// `floor`, `ceil`, `trunc` and `round`.
+    Round,
+    /// `cast` from and to integers, and for f64 from and to f32.
+    Cast,
+}
+
+impl FloatOp {
+    /// All of them.
+    pub const ALL: [FloatOp; 8] = [
+        FloatOp::Add,
+        FloatOp::Mul,
+        FloatOp::Div,
+        FloatOp::Sqrt,
+        FloatOp::Fma,
+        FloatOp::Compare,
+        FloatOp::Round,
+        FloatOp::Cast,
+    ];
+
+    /// What an op belongs to, if there is a choice how it is made.
+    pub const fn of(op: ComputeOp) -> Option<FloatOp> {
+        Some(match op {
+            ComputeOp::Add | ComputeOp::Sub => FloatOp::Add,
+            ComputeOp::Mul => FloatOp::Mul,
+            ComputeOp::Div => FloatOp::Div,
+            ComputeOp::Sqrt => FloatOp::Sqrt,
+            ComputeOp::Fma => FloatOp::Fma,
+            ComputeOp::Eq | ComputeOp::Ne | ComputeOp::Lt | ComputeOp::Le | ComputeOp::Gt | ComputeOp::Ge => {
+                FloatOp::Compare
+            }
+            ComputeOp::Floor | ComputeOp::Ceil | ComputeOp::Trunc | ComputeOp::Round => FloatOp::Round,
+            ComputeOp::Cast => FloatOp::Cast,
+            _ => return None,
+        })
+    }
+
+    /// The ways to make it for f32 or f64, the fastest first; the last is exact wherever integers are.
+    pub const fn ways(self, ty: DataType) -> &'static [How] {
+        match (self, ty) {
+            (FloatOp::Div | FloatOp::Sqrt | FloatOp::Fma, DataType::F32) => {
+                &[How::Native, How::ThroughF64, How::Soft]
+            }
+            _ => &[How::Native, How::Soft],
+        }
+    }
+}
+
+/// How each float op is made. f16 and bf16 follow f32, in which they are computed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Floats {
+    f32: [How; FloatOp::ALL.len()],
+    f64: [How; FloatOp::ALL.len()],
+}
+
+impl Floats {
+    /// Everything in integers: right wherever integers are.
+    pub const SOFT: Floats = Floats::all(How::Soft);
+    /// The device's own instructions for everything.
+    pub const NATIVE: Floats = Floats::all(How::Native);
+
+    const fn all(how: How) -> Floats {
+        Floats { f32: [how; FloatOp::ALL.len()], f64: [how; FloatOp::ALL.len()] }
+    }
+
+    /// How an op of f32 or f64 is made.
+    pub const fn how(&self, ty: DataType, op: FloatOp) -> How {
+        match ty {
+            DataType::F64 => self.f64[op as usize],
+            _ => self.f32[op as usize],
+        }
+    }
+
+    /// The same but for one op of f32 or f64.
+    pub const fn with(mut self, ty: DataType, op: FloatOp, how: How) -> Floats {
+        match ty {
+            DataType::F64 => self.f64[op as usize] = how,
+            _ => self.f32[op as usize] = how,
+        }
+        self
+    }
+}
+
+impl Default for Floats {
+    /// What was exact on every device that was tried: `sqrt` and `fma` of f32 through f64, the others native.
+    fn default() -> Floats {
+        let through = |floats: Floats, op| floats.with(DataType::F32, op, How::ThroughF64);
+        let f32 = through(through(Floats::NATIVE, FloatOp::Sqrt), FloatOp::Fma);
+        f32.with(DataType::F64, FloatOp::Sqrt, How::Soft).with(DataType::F64, FloatOp::Fma, How::Soft)
+    }
+}
+
+/// What to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Options {
+    /// What the device has.
+    pub features: Features,
+    /// How floats are made.
+    pub floats: Floats,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { features: Features::ALL, floats: Floats::default() }
+    }
+}
+
+impl Options {
+    /// Whether a type has no floats of its own on the device.
+    fn is_soft_type(&self, ty: DataType) -> bool {
+        ty == DataType::F64 && (!self.features.float64 || self.floats.f64 == Floats::SOFT.f64)
+    }
+
+    /// How an op is made, as far as the device has it.
+    fn how(&self, ty: DataType, op: FloatOp) -> How {
+        match self.floats.how(ty, op) {
+            How::ThroughF64 if ty == DataType::F64 || !self.features.float64 => How::Soft,
+            how => how,
+        }
+    }
+
+    /// Whether an op of a type that is not soft is. `source` is the operand's type.
+    fn is_soft(&self, op: ComputeOp, ty: DataType, source: DataType) -> bool {
+        let is_half = |ty: DataType| ty.is_float() && ty.bits() == 16;
+        if !ty.is_float() && !(op == ComputeOp::Cast && source.is_float()) {
+            return false;
+        }
+        match (op, FloatOp::of(op)) {
+            // No device has an exact remainder.
+            (ComputeOp::Rem, _) => true,
+            (ComputeOp::Cast, _) => self.is_soft_cast(ty, source),
+            // f32 cannot tell a product of f16 and a sum from it in one rounding.
+            (ComputeOp::Fma, _) if is_half(ty) => true,
+            (_, Some(group)) if is_half(ty) => {
+                self.how(DataType::F32, group) == How::Soft || self.how(DataType::F32, FloatOp::Add) != How::Native
+            }
+            (_, Some(group)) => self.how(ty, group) == How::Soft,
+            (_, None) => false,
+        }
+    }
+
+    fn is_soft_cast(&self, ty: DataType, source: DataType) -> bool {
+        let is_half = |ty: DataType| ty.is_float() && ty.bits() == 16;
+        let native = |ty| self.how(ty, FloatOp::Cast) == How::Native;
+        let halves = self.how(DataType::F32, FloatOp::Add) == How::Native;
+        match (ty, source) {
+            // These move bits.
+            (DataType::Bool, _) | (_, DataType::Bool) => false,
+            _ if ty == source => false,
+            (DataType::F32, DataType::BF16) => false,
+            // From f32 there is one rounding; from anything wider there would be two.
+            _ if is_half(ty) => !halves || !(is_half(source) || source == DataType::F32),
+            _ if is_half(source) => !halves || !native(DataType::F32) || !native(DataType::F64) || wide(ty, self),
+            (DataType::F64, _) | (_, DataType::F64) => !native(DataType::F64) || wide(ty, self) || wide(source, self),
+            _ => !native(DataType::F32) || wide(ty, self) || wide(source, self),
+        }
+    }
+}
+
+/// Whether a type is of 64-bit integers that the device lacks.
+fn wide(ty: DataType, options: &Options) -> bool {
+    ty.is_integer() && ty.bits() == 64 && !options.features.int64
+}
+
+/// A module with one kernel, `main`.
+#[derive(Clone, Debug)]
+pub struct Shader {
+    /// The module.
+    pub words: Vec<u32>,
+    /// The code and place of each trap, by the site that the trap word tells.
+    pub traps: Vec<(u32, Place)>,
+    /// Whether the program has grid barriers or collectives, and may run on a grid of one workgroup only.
+    pub one_workgroup_only: bool,
+    /// Bytes of workgroup memory that it takes.
+    pub workgroup_bytes: u64,
+    text: String,
+}
+
+impl Shader {
+    /// The module as `spirv-as` reads it, with the program's names.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+/// Why a valid program has no module.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum LowerError {
+    /// It needs 64-bit atomics, and the device has none.
+    #[error(
+        "`{op}.{ty}` without a result may be contended, and the device has no 64-bit atomics. Fix: use 32-bit elements, \
+         or use the old value if each element has one lane; 64-bit minima and maxima are an optional feature"
+    )]
+    WideAtomic {
+        /// The op.
+        op: &'static str,
+        /// Its type.
+        ty: DataType,
+    },
+    /// The program could not be brought into the form that is written.
+    #[error(transparent)]
+    Rewrite(#[from] SoftenError),
+}
+
+/// Writes the module for a program.
+///
+/// ```
+/// use vyre_foundation::{text, validate};
+/// use vyre_lower::spirv::{Options, lower};
+///
+/// let source = "program @double workgroup(64, 1, 1) {
+///   buffer @y : read_write f32[] binding 0 output
+///
+///   %i = global_id x
+///   %x = load.f32 @y[%i]
+///   %d = add.f32 %x, %x
+///   store.f32 @y[%i], %d
+/// }";
+/// let program = validate::validate(&text::parse(source).unwrap().program).unwrap();
+/// let shader = lower(&program, &Options::default()).unwrap();
+/// assert!(shader.text().contains("%d = OpFAdd %f32 %x %x"), "{}", shader.text());
+/// ```
+pub fn lower(program: &ValidProgram, options: &Options) -> Result<Shader, LowerError> {
+    let bindings = Bindings::new(program.parts());
+    let Numbered { program, traps } = traps::number(program)?;
+    let program = opt::optimise(&program);
+    let softened = soften_where(
+        &program,
+        &|ty| options.is_soft_type(ty),
+        &|op, ty, source| options.is_soft(op, ty, source),
+    )?;
+    let program = if softened.parts().functions.is_empty() { softened } else { tidy(&softened)? };
+    let parts = program.parts();
+    let (mut refused, mut one_workgroup_only) = (None, false);
+    walk(&parts.body.block, |_, _, node| {
+        refused = refused.take().or(refusal(node, options));
+        one_workgroup_only |= takes_the_grid_together(node);
+    });
+    if let Some(error) = refused {
+        return Err(error);
+    }
+    let facts = opt::range::analyse(&program);
+    let keeps_first_trap = one_workgroup_only && !traps.is_empty();
+    let module = module::write(parts, &facts, options, &bindings, keeps_first_trap);
+    let module::Written { words, text, workgroup_bytes } = module;
+    Ok(Shader { words, traps, one_workgroup_only, workgroup_bytes, text })
+}
+
+/// Cleans up after softening, whose functions stay functions: inlined they would be many times the program.
+fn tidy(program: &ValidProgram) -> Result<ValidProgram, SoftenError> {
+    let mut parts: ProgramParts = program.parts().clone();
+    for name in ["fold", "algebra", "range", "cse", "dce"] {
+        (Pass::from_name(name).expect("the optimiser has it").run)(&mut parts);
+    }
+    let sealed = Program::new(parts).map_err(|error| SoftenError { message: error.message })?;
+    validate(&sealed).map_err(|findings| SoftenError { message: findings[0].message.clone() })
+}
+
+fn refusal(node: &Node, options: &Options) -> Option<LowerError> {
+    match node {
+        Node::Atomic { result: None, op: op @ (AtomicOp::Min | AtomicOp::Max), ty, .. }
+            if ty.bits() == 64 && !options.features.int64_atomics =>
+        {
+            Some(LowerError::WideAtomic { op: op.info().name, ty: *ty })
+        }
+        _ => None,
+    }
+}
+
+fn takes_the_grid_together(node: &Node) -> bool {
+    matches!(
+        node,
+        Node::Barrier { ordering: MemoryOrdering::GridSync }
+            | Node::AllReduce { .. }
+            | Node::AllGather { .. }
+            | Node::ReduceScatter { .. }
+            | Node::Broadcast { .. }
+    )
+}

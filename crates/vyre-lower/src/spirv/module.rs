@@ -1,0 +1,354 @@
+//! The module around the bodies: capabilities and modes, variables of buffers and tables, the entry point.
+//!
+//! A buffer is an array of **cells**: words, pairs of words for 64-bit elements, or what a feature offers. Smaller elements
+//! lie in words. Buffers that lanes both write and read across barriers are coherent; others may be cached at will.
+
+use super::body::Emit;
+use super::words::{Arg, Id, Inst, Words};
+use super::{Options, takes_the_grid_together};
+use crate::bindings::{Bindings, ENTRY_POINT};
+use spirv::{
+    AddressingModel, BuiltIn, Capability, Decoration, ExecutionMode, ExecutionModel, MemoryModel, Op,
+    StorageClass,
+};
+use vyre_foundation::ir::{Buffer, BufferId, BufferKind, DataType, FunctionId, Node, ProgramParts, walk};
+use vyre_foundation::opt::range::AccessFacts;
+
+/// What an array of memory consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cell {
+    /// A word: an element, or several small ones.
+    Word,
+    /// Two words: a 64-bit element.
+    Pair,
+    /// A native 64-bit integer, for native atomics.
+    Wide,
+    /// A native 16-bit integer.
+    Half,
+}
+
+/// Where a buffer or table lies.
+#[derive(Clone, Copy)]
+pub(super) struct Space {
+    pub(super) variable: Id,
+    pub(super) class: StorageClass,
+    pub(super) cell: Cell,
+    /// Whether the table lies in rows of so many words.
+    pub(super) has_rows: bool,
+}
+
+/// Elements of one constant: instructions have at most 65,535 words.
+pub(super) const ROW: usize = 1 << 12;
+
+pub(super) struct Module<'p> {
+    pub(super) words: Words,
+    pub(super) parts: &'p ProgramParts,
+    pub(super) facts: &'p AccessFacts,
+    pub(super) options: &'p Options,
+    pub(super) bindings: &'p Bindings,
+    pub(super) spaces: Vec<Space>,
+    pub(super) functions: Vec<Id>,
+    pub(super) launch: Id,
+    pub(super) status: Option<Id>,
+    /// A variable that says whether an earlier stretch between grid barriers has trapped, where that can be.
+    pub(super) stopped: Option<Id>,
+    /// Where lanes exchange values: a word, or two for 64-bit types.
+    pub(super) exchange: [Option<Id>; 2],
+    inputs: Vec<(BuiltIn, Id)>,
+    workgroup_bytes: u64,
+}
+
+pub(super) struct Written {
+    pub(super) words: Vec<u32>,
+    pub(super) text: String,
+    pub(super) workgroup_bytes: u64,
+}
+
+pub(super) fn write(
+    parts: &ProgramParts,
+    facts: &AccessFacts,
+    options: &Options,
+    bindings: &Bindings,
+    keeps_first_trap: bool,
+) -> Written {
+    let mut module = Module {
+        words: Words::new(),
+        parts,
+        facts,
+        options,
+        bindings,
+        spaces: Vec::new(),
+        functions: Vec::new(),
+        launch: 0,
+        status: None,
+        stopped: None,
+        exchange: [None; 2],
+        inputs: Vec::new(),
+        workgroup_bytes: 0,
+    };
+    module.declare(keeps_first_trap);
+    for at in 0..parts.functions.len() {
+        let id = module.functions[at];
+        Emit::new(&mut module, Some(FunctionId(at as u32))).write(id);
+    }
+    let main = module.words.id();
+    module.words.call(main, ENTRY_POINT, true);
+    Emit::new(&mut module, None).write(main);
+    let head = module.head(main);
+    let text = module.words.text(&head);
+    Written { words: module.words.encode(&head), text, workgroup_bytes: module.workgroup_bytes }
+}
+
+impl Module<'_> {
+    fn declare(&mut self, keeps_first_trap: bool) {
+        let word = self.words.uint(32);
+        let vector = self.words.vector(word, 4);
+        let vectors = self.words.array(vector, self.bindings.launch_vectors() as u32);
+        self.words.decorate(vectors, Decoration::ArrayStride, &[16]);
+        self.launch = self.bound(vectors, StorageClass::Uniform, self.bindings.launch(), "launch", false);
+        if let Some(binding) = self.bindings.status() {
+            let words = self.runtime_array(Cell::Word);
+            self.status = Some(self.bound(words, StorageClass::StorageBuffer, binding, "status", true));
+        }
+        if keeps_first_trap {
+            let ty = self.words.boolean();
+            let no = self.words.truth(false);
+            self.stopped = Some(self.module_variable(StorageClass::Private, ty, Some(no), "has_stopped"));
+        }
+        for at in 0..self.parts.buffers.len() {
+            let space = self.space(BufferId(at as u32));
+            self.spaces.push(space);
+        }
+        for function in &self.parts.functions {
+            let id = self.words.id();
+            self.words.call(id, &function.name, true);
+            self.functions.push(id);
+        }
+    }
+
+    /// A variable of the module.
+    fn module_variable(&mut self, class: StorageClass, ty: Id, init: Option<Id>, name: &str) -> Id {
+        let pointer = self.words.pointer(class, ty);
+        let args = [Arg::storage(class)].into_iter().chain(init.map(Arg::Id));
+        let id = self.words.id();
+        self.words.add_global(Inst::new(Op::Variable, Some(pointer), Some(id), args));
+        self.words.call(id, name, true);
+        id
+    }
+
+    pub(super) fn cell_type(&mut self, cell: Cell) -> Id {
+        match cell {
+            Cell::Word => self.words.uint(32),
+            Cell::Pair => {
+                let word = self.words.uint(32);
+                self.words.vector(word, 2)
+            }
+            Cell::Wide => self.words.uint(64),
+            Cell::Half => self.words.uint(16),
+        }
+    }
+
+    fn runtime_array(&mut self, cell: Cell) -> Id {
+        let (ty, stride) = (self.cell_type(cell), cell_bytes(cell));
+        let (id, is_new) = self.words.intern_new(Op::TypeRuntimeArray, [ty.into()], &format!("cells_{stride}"));
+        if is_new {
+            self.words.decorate(id, Decoration::ArrayStride, &[stride]);
+        }
+        id
+    }
+
+    /// A bound block with one member.
+    fn bound(&mut self, member: Id, class: StorageClass, binding: u32, name: &str, writes: bool) -> Id {
+        let (block, is_new) = self.words.intern_new(Op::TypeStruct, [member.into()], "block");
+        if is_new {
+            self.words.decorate(block, Decoration::Block, &[]);
+            self.words.place_member(block);
+        }
+        let id = self.module_variable(class, block, None, name);
+        self.words.decorate(id, Decoration::DescriptorSet, &[0]);
+        self.words.decorate(id, Decoration::Binding, &[binding]);
+        if !writes && class == StorageClass::StorageBuffer {
+            self.words.decorate(id, Decoration::NonWritable, &[]);
+        }
+        id
+    }
+
+    fn space(&mut self, id: BufferId) -> Space {
+        let parts = self.parts;
+        let buffer = parts.buffer(id);
+        match &buffer.kind {
+            BufferKind::Uniform { .. } | BufferKind::Read { .. } | BufferKind::ReadWrite { .. } => {
+                self.storage(id, buffer)
+            }
+            BufferKind::Workgroup => {
+                let cell = self.cell(id, buffer);
+                let bytes = u64::from(buffer.len.unwrap_or(1).max(1)) * buffer.ty.bytes() as u64;
+                let cells = bytes.div_ceil(u64::from(cell_bytes(cell))) as u32;
+                let class = StorageClass::Workgroup;
+                let variable = self.shared(cell, cells, &buffer.name);
+                Space { variable, class, cell, has_rows: false }
+            }
+            BufferKind::Table { data } => self.table(buffer, data),
+        }
+    }
+
+    fn storage(&mut self, id: BufferId, buffer: &Buffer) -> Space {
+        let class = StorageClass::StorageBuffer;
+        let cell = match self.cell(id, buffer) {
+            Cell::Word if buffer.ty.bits() == 16 && self.options.features.storage16 => Cell::Half,
+            cell => cell,
+        };
+        let binding = self.bindings.of(id).expect("it is bound");
+        let cells = self.runtime_array(cell);
+        let variable = self.bound(cells, class, binding, &buffer.name, buffer.is_writable());
+        let (writes, reads, barriers) = self.uses(id);
+        if writes && reads && barriers {
+            self.words.decorate(variable, Decoration::Coherent, &[]);
+        } else {
+            self.words.decorate(variable, Decoration::Restrict, &[]);
+        }
+        Space { variable, class, cell, has_rows: false }
+    }
+
+    /// Workgroup memory of so many cells.
+    pub(super) fn shared(&mut self, cell: Cell, cells: u32, name: &str) -> Id {
+        let element = self.cell_type(cell);
+        let ty = self.words.array(element, cells);
+        self.workgroup_bytes += u64::from(cells) * u64::from(cell_bytes(cell));
+        self.module_variable(StorageClass::Workgroup, ty, None, name)
+    }
+
+    fn cell(&self, id: BufferId, buffer: &Buffer) -> Cell {
+        if buffer.ty.bits() != 64 {
+            return Cell::Word;
+        }
+        let mut has_atomics = false;
+        walk(&self.parts.body.block, |_, _, node| {
+            has_atomics |= matches!(node, Node::Atomic { buffer, .. } if *buffer == id);
+        });
+        match has_atomics {
+            false => Cell::Pair,
+            true if self.options.features.int64_atomics => Cell::Wide,
+            true => Cell::Word,
+        }
+    }
+
+    /// Whether lanes write a buffer, whether they read it, and whether there are barriers that order both.
+    fn uses(&self, id: BufferId) -> (bool, bool, bool) {
+        let (mut writes, mut reads, mut barriers) = (false, false, false);
+        walk(&self.parts.body.block, |_, _, node| match node {
+            Node::Load { buffer, .. } if *buffer == id => reads = true,
+            Node::Store { buffer, .. } if *buffer == id => writes = true,
+            Node::Atomic { buffer, .. } if *buffer == id => writes = true,
+            Node::Barrier { .. } | Node::UniformLoad { .. } | Node::Mma { .. } => barriers = true,
+            other => barriers |= takes_the_grid_together(other),
+        });
+        (writes, reads, barriers)
+    }
+
+    fn table(&mut self, buffer: &Buffer, data: &[u64]) -> Space {
+        let bytes = |bits: &u64| bits.to_le_bytes().into_iter().take(buffer.ty.bytes());
+        let bytes: Vec<u8> = data.iter().flat_map(bytes).collect();
+        let word = |four: &[u8]| four.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte));
+        let mut words: Vec<u32> = bytes.chunks(4).map(word).collect();
+        let has_rows = words.len() > ROW;
+        words.resize(if has_rows { words.len().next_multiple_of(ROW) } else { words.len().max(1) }, 0);
+        let ids: Vec<Id> = words.iter().map(|word| self.words.word(*word)).collect();
+        let element = self.words.uint(32);
+        let row_type = self.words.array(element, ids.len().min(ROW) as u32);
+        let name = format!("{}_elements", buffer.name);
+        let rows: Vec<Id> = ids.chunks(ROW).map(|row| self.words.composite(row_type, row, &name)).collect();
+        let (ty, init) = match has_rows {
+            false => (row_type, rows[0]),
+            true => {
+                let ty = self.words.array(row_type, rows.len() as u32);
+                (ty, self.words.composite(ty, &rows, &name))
+            }
+        };
+        let class = StorageClass::Private;
+        let variable = self.module_variable(class, ty, Some(init), &buffer.name);
+        Space { variable, class, cell: Cell::Word, has_rows }
+    }
+
+    /// The variable of a builtin.
+    pub(super) fn input(&mut self, builtin: BuiltIn) -> Id {
+        if let Some((_, id)) = self.inputs.iter().find(|(other, _)| *other == builtin) {
+            return *id;
+        }
+        let word = self.words.uint(32);
+        let ty = if builtin == BuiltIn::LocalInvocationIndex { word } else { self.words.vector(word, 3) };
+        let id = self.module_variable(StorageClass::Input, ty, None, &format!("{builtin:?}"));
+        self.words.decorate(id, Decoration::BuiltIn, &[builtin as u32]);
+        self.inputs.push((builtin, id));
+        id
+    }
+
+    /// Where lanes exchange values of one or two words.
+    pub(super) fn exchange(&mut self, is_wide: bool) -> Id {
+        if let Some(id) = self.exchange[usize::from(is_wide)] {
+            return id;
+        }
+        let cell = if is_wide { Cell::Pair } else { Cell::Word };
+        let id = self.shared(cell, self.parts.workgroup_lanes() as u32, "exchanged");
+        self.exchange[usize::from(is_wide)] = Some(id);
+        id
+    }
+
+    /// Capabilities to execution modes.
+    fn head(&self, main: Id) -> Vec<Inst> {
+        let one = |op, arg| Inst::new(op, None, None, [arg]);
+        let floats = [DataType::F32, DataType::F64].into_iter().filter(|ty| self.words.has_float(*ty));
+        let floats: Vec<u32> = floats.map(DataType::bits).collect();
+        let wide_atomics = self.spaces.iter().any(|space| space.cell == Cell::Wide);
+        let modes = [
+            (Capability::DenormPreserve, ExecutionMode::DenormPreserve),
+            (Capability::SignedZeroInfNanPreserve, ExecutionMode::SignedZeroInfNanPreserve),
+            (Capability::RoundingModeRTE, ExecutionMode::RoundingModeRTE),
+        ];
+        let mut capabilities = vec![Capability::Shader];
+        let optional = [
+            (Capability::Int64, self.words.has_uint(64)),
+            (Capability::Int64Atomics, wide_atomics),
+            (Capability::Float64, floats.contains(&64)),
+            (Capability::StorageBuffer16BitAccess, self.words.has_uint(16)),
+        ];
+        capabilities.extend(optional.into_iter().filter(|(_, used)| *used).map(|(capability, _)| capability));
+        if !floats.is_empty() {
+            capabilities.extend(modes.iter().map(|(capability, _)| *capability));
+        }
+        let mut head: Vec<Inst> = capabilities
+            .into_iter()
+            .map(|capability| one(Op::Capability, Arg::named(capability as u32, capability)))
+            .collect();
+        if !floats.is_empty() {
+            head.push(one(Op::Extension, Arg::Text("SPV_KHR_float_controls".into())));
+        }
+        let glsl = [Arg::Text("GLSL.std.450".into())];
+        head.push(Inst::new(Op::ExtInstImport, None, Some(super::words::GLSL), glsl));
+        let (addressing, memory) = (AddressingModel::Logical, MemoryModel::GLSL450);
+        let model = [Arg::named(addressing as u32, addressing), Arg::named(memory as u32, memory)];
+        head.push(Inst::new(Op::MemoryModel, None, None, model));
+        let stage = ExecutionModel::GLCompute;
+        let entry = [Arg::named(stage as u32, stage), Arg::Id(main), Arg::Text(ENTRY_POINT.into())];
+        let inputs = self.inputs.iter().map(|(_, id)| Arg::Id(*id));
+        head.push(Inst::new(Op::EntryPoint, None, None, entry.into_iter().chain(inputs)));
+        let mode = |mode: ExecutionMode, words: &[u32]| {
+            let args = [Arg::Id(main), Arg::named(mode as u32, mode)];
+            let words = words.iter().map(|word| Arg::Word(*word));
+            Inst::new(Op::ExecutionMode, None, None, args.into_iter().chain(words))
+        };
+        head.push(mode(ExecutionMode::LocalSize, &self.parts.workgroup));
+        for bits in &floats {
+            head.extend(modes.iter().map(|(_, float)| mode(*float, &[*bits])));
+        }
+        head
+    }
+}
+
+pub(super) const fn cell_bytes(cell: Cell) -> u32 {
+    match cell {
+        Cell::Half => 2,
+        Cell::Word => 4,
+        Cell::Pair | Cell::Wide => 8,
+    }
+}

@@ -1,0 +1,334 @@
+//! Steps that lanes take together: barriers, subgroup ops, tile products, collectives, and zeroing workgroup memory.
+//!
+//! A module has one workgroup's barriers and nothing wider, so grid barriers and collectives are right on a grid of one
+//! workgroup only. Subgroup ops are exchanges in workgroup memory, in the order that the language gives.
+
+use super::body::Emit;
+use super::module::cell_bytes;
+use super::words::Id;
+use crate::bindings::ZERO_WORDS;
+use spirv::{MemorySemantics, Op, Scope, StorageClass};
+use vyre_foundation::ir::{
+    BufferId, BufferKind, ComputeOp, DataType, Literal, Operand, ReduceOp, SubgroupOp, Tile,
+};
+use vyre_foundation::scalar::identity;
+
+/// What a subgroup op does, apart from its name.
+#[derive(Clone, Copy)]
+enum Exchange {
+    Ballot,
+    Any,
+    All,
+    Take,
+    Match,
+    Reduce(ReduceOp),
+    Inclusive(ReduceOp),
+    Exclusive(ReduceOp),
+}
+
+const fn exchange(op: SubgroupOp) -> Exchange {
+    use Exchange::{Exclusive, Inclusive, Reduce};
+    match op {
+        SubgroupOp::Ballot => Exchange::Ballot,
+        SubgroupOp::Any => Exchange::Any,
+        SubgroupOp::All => Exchange::All,
+        SubgroupOp::Broadcast | SubgroupOp::Shuffle => Exchange::Take,
+        SubgroupOp::Match => Exchange::Match,
+        SubgroupOp::ReduceAdd => Reduce(ReduceOp::Add),
+        SubgroupOp::ReduceMul => Reduce(ReduceOp::Mul),
+        SubgroupOp::ReduceMin => Reduce(ReduceOp::Min),
+        SubgroupOp::ReduceMax => Reduce(ReduceOp::Max),
+        SubgroupOp::ReduceAnd => Reduce(ReduceOp::And),
+        SubgroupOp::ReduceOr => Reduce(ReduceOp::Or),
+        SubgroupOp::ReduceXor => Reduce(ReduceOp::Xor),
+        SubgroupOp::InclusiveAdd => Inclusive(ReduceOp::Add),
+        SubgroupOp::InclusiveMul => Inclusive(ReduceOp::Mul),
+        SubgroupOp::InclusiveMin => Inclusive(ReduceOp::Min),
+        SubgroupOp::InclusiveMax => Inclusive(ReduceOp::Max),
+        SubgroupOp::InclusiveAnd => Inclusive(ReduceOp::And),
+        SubgroupOp::InclusiveOr => Inclusive(ReduceOp::Or),
+        SubgroupOp::InclusiveXor => Inclusive(ReduceOp::Xor),
+        SubgroupOp::ExclusiveAdd => Exclusive(ReduceOp::Add),
+        SubgroupOp::ExclusiveMul => Exclusive(ReduceOp::Mul),
+        SubgroupOp::ExclusiveMin => Exclusive(ReduceOp::Min),
+        SubgroupOp::ExclusiveMax => Exclusive(ReduceOp::Max),
+        SubgroupOp::ExclusiveAnd => Exclusive(ReduceOp::And),
+        SubgroupOp::ExclusiveOr => Exclusive(ReduceOp::Or),
+        SubgroupOp::ExclusiveXor => Exclusive(ReduceOp::Xor),
+    }
+}
+
+impl Emit<'_, '_> {
+    /// Orders workgroup and storage memory among the lanes of the workgroup.
+    pub(super) fn barrier(&mut self) {
+        let semantics = MemorySemantics::ACQUIRE_RELEASE
+            | MemorySemantics::UNIFORM_MEMORY
+            | MemorySemantics::WORKGROUP_MEMORY;
+        let (scope, semantics) = (self.word(Scope::Workgroup as u32), self.word(semantics.bits()));
+        self.effect(Op::ControlBarrier, &[scope, scope, semantics]);
+    }
+
+    /// A barrier, behind which the traps before it are those that count.
+    pub(super) fn grid_barrier(&mut self) {
+        self.barrier();
+        let (Some(stopped), Some(status)) = (self.module.stopped, self.module.status) else { return };
+        let zero = self.word(0);
+        let word = self.module.words.uint(32);
+        let ty = self.module.words.pointer(StorageClass::StorageBuffer, word);
+        let pointer = self.op(Op::AccessChain, ty, &[status, zero, zero]);
+        let scope = self.word(Scope::Device as u32);
+        let site = self.word_op(Op::AtomicLoad, &[pointer, scope, zero]);
+        let trapped = self.bool_op(Op::INotEqual, &[site, zero]);
+        self.effect(Op::Store, &[stopped, trapped]);
+        self.barrier();
+    }
+
+    pub(super) fn zero_workgroup_memory(&mut self) {
+        let parts = self.module.parts;
+        let lanes = parts.workgroup_lanes() as u32;
+        let mut any = false;
+        for (at, buffer) in parts.buffers.iter().enumerate() {
+            if !matches!(buffer.kind, BufferKind::Workgroup) {
+                continue;
+            }
+            any = true;
+            let space = self.module.spaces[at];
+            let bytes = u64::from(buffer.len.unwrap_or(1).max(1)) * buffer.ty.bytes() as u64;
+            let cells = bytes.div_ceil(u64::from(cell_bytes(space.cell))) as u32;
+            let element = self.module.cell_type(space.cell);
+            let zero = self.module.words.intern(Op::ConstantNull, Some(element), [], "nothing");
+            let bounds = [self.local_index(), self.word(cells)];
+            self.counted(bounds, lanes, false, |emit, i| {
+                let ty = emit.module.words.pointer(space.class, element);
+                let pointer = emit.op(Op::AccessChain, ty, &[space.variable, i]);
+                emit.effect(Op::Store, &[pointer, zero]);
+            });
+        }
+        if any {
+            self.barrier();
+        }
+    }
+
+    /// Puts this lane's value where others find it, and waits for theirs.
+    fn offer(&mut self, ty: DataType, x: Id) {
+        let cell = match ty {
+            DataType::Bool => {
+                let (zero, one) = (self.word(0), self.word(1));
+                self.word_op(Op::Select, &[x, one, zero])
+            }
+            _ => self.bits_of(ty, x),
+        };
+        let cell = if ty.bits() == 64 { self.as_pair(cell) } else { cell };
+        let me = self.local_index();
+        let pointer = self.exchanged(ty, me);
+        self.effect(Op::Store, &[pointer, cell]);
+        self.barrier();
+    }
+
+    /// What a lane offered.
+    fn offered(&mut self, ty: DataType, lane: Id) -> Id {
+        let word = self.module.words.uint(32);
+        let pointer = self.exchanged(ty, lane);
+        match ty {
+            DataType::Bool => {
+                let cell = self.op(Op::Load, word, &[pointer]);
+                let zero = self.word(0);
+                self.bool_op(Op::INotEqual, &[cell, zero])
+            }
+            _ if ty.bits() == 64 => {
+                let two = self.module.words.vector(word, 2);
+                let pair = self.op(Op::Load, two, &[pointer]);
+                let bits = self.from_pair(DataType::U64, pair);
+                self.float_of(ty, bits)
+            }
+            _ => {
+                let bits = self.op(Op::Load, word, &[pointer]);
+                self.float_of(ty, bits)
+            }
+        }
+    }
+
+    fn exchanged(&mut self, ty: DataType, lane: Id) -> Id {
+        let is_wide = ty.bits() == 64;
+        let variable = self.module.exchange(is_wide);
+        let word = self.module.words.uint(32);
+        let cell = if is_wide { self.module.words.vector(word, 2) } else { word };
+        let ty = self.module.words.pointer(StorageClass::Workgroup, cell);
+        self.op(Op::AccessChain, ty, &[variable, lane])
+    }
+
+    /// The value that another lane gives.
+    fn taken(&mut self, ty: DataType, x: Id, other: Id) -> Id {
+        self.offer(ty, x);
+        let got = self.offered(ty, other);
+        self.barrier();
+        got
+    }
+
+    pub(super) fn subgroup(&mut self, op: SubgroupOp, ty: DataType, args: &[Operand]) -> Id {
+        let source = self.type_of(args[0]);
+        let x = self.operand(args[0]);
+        let (me, width) = (self.local_index(), self.subgroup_width());
+        let zero = self.word(0);
+        match exchange(op) {
+            Exchange::Ballot => self.votes(source, x, None),
+            Exchange::Match => self.votes(source, x, Some(x)),
+            Exchange::Any => {
+                let votes = self.votes(source, x, None);
+                self.bool_op(Op::INotEqual, &[votes, zero])
+            }
+            Exchange::All => {
+                let (votes, all) = (self.votes(source, x, None), self.word(u32::MAX >> (32 - width)));
+                self.bool_op(Op::IEqual, &[votes, all])
+            }
+            Exchange::Take => {
+                let (lane, first, rest) =
+                    (self.operand(args[1]), self.word(!(width - 1)), self.word(width - 1));
+                let first = self.word_op(Op::BitwiseAnd, &[me, first]);
+                let lane = self.word_op(Op::BitwiseAnd, &[lane, rest]);
+                let other = self.word_op(Op::BitwiseOr, &[first, lane]);
+                self.taken(ty, x, other)
+            }
+            Exchange::Reduce(fold) => self.folded(fold, ty, x, true),
+            Exchange::Inclusive(fold) => self.folded(fold, ty, x, false),
+            Exchange::Exclusive(fold) => {
+                let scanned = self.folded(fold, ty, x, false);
+                let one = self.word(1);
+                let above = self.integer(ComputeOp::Max, DataType::U32, &[me, one]);
+                let below = self.word_op(Op::ISub, &[above, one]);
+                let below = self.taken(ty, scanned, below);
+                let first = Literal::from_bits(ty, identity(fold, ty));
+                let first = self.operand(first.into());
+                let lane = self.lane();
+                let is_first = self.bool_op(Op::IEqual, &[lane, zero]);
+                self.select(ty, is_first, first, below)
+            }
+        }
+    }
+
+    fn lane(&mut self) -> Id {
+        let (me, rest) = (self.local_index(), self.word(self.subgroup_width() - 1));
+        self.word_op(Op::BitwiseAnd, &[me, rest])
+    }
+
+    /// A count that compilers do not see through, so that they leave short loops with barriers as they are: unrolled,
+    /// those take a software driver seconds to compile.
+    fn hidden_count(&mut self, count: u32) -> Id {
+        let (count, zero) = (self.word(count), self.launch_word(ZERO_WORDS[0]));
+        self.word_op(Op::IAdd, &[count, zero])
+    }
+
+    /// Bit k is set if lane k's value is `wanted`, or if none is given, is true.
+    fn votes(&mut self, ty: DataType, x: Id, wanted: Option<Id>) -> Id {
+        self.offer(ty, x);
+        let width = self.subgroup_width();
+        let (me, first, zero, one) =
+            (self.local_index(), self.word(!(width - 1)), self.word(0), self.word(1));
+        let first = self.word_op(Op::BitwiseAnd, &[me, first]);
+        let word = self.module.words.uint(32);
+        let votes = self.variable(word);
+        self.effect(Op::Store, &[votes, zero]);
+        let bounds = [zero, self.hidden_count(width)];
+        self.counted(bounds, 1, false, |emit, k| {
+            let lane = emit.word_op(Op::IAdd, &[first, k]);
+            let other = emit.offered(ty, lane);
+            let same = match wanted {
+                None => other,
+                Some(wanted) => emit.integer(ComputeOp::Eq, ty, &[other, wanted]),
+            };
+            let bit = emit.word_op(Op::Select, &[same, one, zero]);
+            let bit = emit.word_op(Op::ShiftLeftLogical, &[bit, k]);
+            let sum = emit.word_op(Op::Load, &[votes]);
+            let sum = emit.word_op(Op::BitwiseOr, &[sum, bit]);
+            emit.effect(Op::Store, &[votes, sum]);
+        });
+        self.barrier();
+        self.word_op(Op::Load, &[votes])
+    }
+
+    /// `x = x op xor_shuffle(x, d)`, or the scan `x = up(x, d) op x` where lane >= d, for d = 1, 2, 4, ...
+    fn folded(&mut self, fold: ReduceOp, ty: DataType, x: Id, reduces: bool) -> Id {
+        let id = self.ty(ty);
+        let variable = self.variable(id);
+        self.effect(Op::Store, &[variable, x]);
+        let (me, lane) = (self.local_index(), self.lane());
+        let (zero, one) = (self.word(0), self.word(1));
+        let bounds = [zero, self.hidden_count(self.subgroup_width().trailing_zeros())];
+        self.counted(bounds, 1, false, |emit, k| {
+            let distance = emit.word_op(Op::ShiftLeftLogical, &[one, k]);
+            let x = emit.op(Op::Load, id, &[variable]);
+            let result = if reduces {
+                let other = emit.word_op(Op::BitwiseXor, &[me, distance]);
+                let other = emit.taken(ty, x, other);
+                emit.binary(fold.op(), ty, x, other)
+            } else {
+                let above = emit.integer(ComputeOp::Max, DataType::U32, &[me, distance]);
+                let below = emit.word_op(Op::ISub, &[above, distance]);
+                let below = emit.taken(ty, x, below);
+                let sum = emit.binary(fold.op(), ty, below, x);
+                let reaches = emit.bool_op(Op::UGreaterThanEqual, &[lane, distance]);
+                emit.select(ty, reaches, sum, x)
+            };
+            emit.effect(Op::Store, &[variable, result]);
+        });
+        self.op(Op::Load, id, &[variable])
+    }
+
+    /// A collective of one rank: a copy between barriers, as far as both buffers reach.
+    pub(super) fn copy(&mut self, ty: DataType, dst: BufferId, src: BufferId) {
+        self.grid_barrier();
+        let lens = [dst, src].map(|id| self.len(id));
+        let len = self.integer(ComputeOp::Min, DataType::U32, &lens);
+        let (first, lanes) = (self.local_index(), self.module.parts.workgroup_lanes() as u32);
+        self.counted([first, len], lanes, true, |emit, i| {
+            let element = emit.load(ty, src, i, true);
+            let shown = emit.observe(ty, element);
+            emit.store(ty, dst, i, shown, true);
+        });
+        self.grid_barrier();
+    }
+
+    /// Each lane computes every so-manieth element of the tile.
+    pub(super) fn mma(&mut self, [m, n, k]: [u32; 3], [c, a, b]: [Tile; 3], proven: bool) {
+        let offsets = [c, a, b].map(|tile| self.operand(tile.offset));
+        let lanes = self.module.parts.workgroup_lanes() as u32;
+        self.barrier();
+        let bounds = [self.local_index(), self.word(m * n)];
+        self.counted(bounds, lanes, false, |emit, each| {
+            let (columns, depth, zero) = (emit.word(n), emit.word(k), emit.word(0));
+            let row = emit.word_op(Op::UDiv, &[each, columns]);
+            let column = emit.word_op(Op::UMod, &[each, columns]);
+            let [row, column] = [row, column].map(|at| emit.word_op(Op::IMul, &[at, depth]));
+            let to = emit.index_add(offsets[0], each, proven);
+            let start = emit.load(DataType::I32, c.buffer, to, proven);
+            let word = emit.module.words.uint(32);
+            let sum = emit.variable(word);
+            emit.effect(Op::Store, &[sum, start]);
+            emit.counted([zero, depth], 1, false, |emit, l| {
+                let factors = [(a, offsets[1], row), (b, offsets[2], column)].map(|(tile, offset, at)| {
+                    let at = emit.word_op(Op::IAdd, &[at, l]);
+                    let at = emit.index_add(offset, at, proven);
+                    emit.load(DataType::I8, tile.buffer, at, proven)
+                });
+                let product = emit.word_op(Op::IMul, &factors);
+                let before = emit.word_op(Op::Load, &[sum]);
+                let after = emit.word_op(Op::IAdd, &[before, product]);
+                emit.effect(Op::Store, &[sum, after]);
+            });
+            let total = emit.word_op(Op::Load, &[sum]);
+            emit.store(DataType::I32, c.buffer, to, total, proven);
+        });
+        self.barrier();
+    }
+
+    /// A sum of indices that stays out of bounds where it would pass the end of all memory.
+    fn index_add(&mut self, offset: Id, more: Id, proven: bool) -> Id {
+        let sum = self.word_op(Op::IAdd, &[offset, more]);
+        if proven {
+            return sum;
+        }
+        let most = self.word(u32::MAX);
+        let wraps = self.bool_op(Op::ULessThan, &[sum, offset]);
+        self.word_op(Op::Select, &[wraps, most, sum])
+    }
+}

@@ -1,0 +1,141 @@
+//! Modules are valid SPIR-V: `spirv-val` accepts them where it is on the PATH, and the text says the same as the words.
+//!
+//! Every file test and example and a number of generated programs, for devices with all features and with none, and with
+//! floats made in every way. What the modules compute is tested where there is a device.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use vyre_foundation::text;
+use vyre_foundation::validate::{ValidProgram, validate};
+use vyre_generate::{Config, seeded};
+use vyre_lower::spirv::{Features, Floats, LowerError, Options, Shader, lower};
+
+/// All that modules are asked for.
+fn options() -> [Options; 4] {
+    let none = Features::default();
+    [
+        Options::default(),
+        Options { features: none, floats: Floats::default() },
+        Options { features: Features::ALL, floats: Floats::SOFT },
+        Options { features: Features { int64_atomics: false, ..Features::ALL }, floats: Floats::NATIVE },
+    ]
+}
+
+fn modules(name: &str, program: &ValidProgram) -> Vec<Shader> {
+    let all = options();
+    let lowered = all.iter().map(|options| match lower(program, options) {
+        Ok(shader) => Some(shader),
+        Err(LowerError::WideAtomic { .. }) => None,
+        Err(error) => panic!("{name}: {error}"),
+    });
+    lowered.flatten().collect()
+}
+
+/// What a tool says of a module, if it refuses it; `Err` if there is no such tool.
+fn asked(tool: &[&str], input: &[u8]) -> std::io::Result<Result<Vec<u8>, String>> {
+    let mut child = Command::new(tool[0])
+        .args(&tool[1..])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let mut stdin = child.stdin.take().expect("piped");
+    let input = input.to_vec();
+    let writer = std::thread::spawn(move || stdin.write_all(&input));
+    let ran = child.wait_with_output()?;
+    let written = writer.join().expect("it does not panic");
+    match ran.status.success() {
+        true => written.map(|()| Ok(ran.stdout)),
+        false => Ok(Err(String::from_utf8_lossy(&ran.stderr).into_owned())),
+    }
+}
+
+fn bytes(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn check_all(test: &str, programs: impl Iterator<Item = (String, ValidProgram)>) {
+    let (mut count, mut checked) = (0, 0);
+    let mut has_tools = true;
+    for (name, program) in programs {
+        for shader in modules(&name, &program) {
+            count += 1;
+            if !has_tools {
+                continue;
+            }
+            let module = bytes(&shader.words);
+            match asked(&["spirv-val", "--target-env", "vulkan1.1", "-"], &module) {
+                Ok(Ok(_)) => checked += 1,
+                Ok(Err(said)) => panic!("{name}: {said}\n{}", shader.text()),
+                Err(_) => has_tools = false,
+            }
+        }
+    }
+    if !has_tools {
+        eprintln!("SKIP {test} with spirv-val: it is not on the PATH");
+    }
+    eprintln!("{test}: {count} modules, {checked} checked by spirv-val");
+    assert!(count > 3, "nothing was tested");
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn files(folder: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(repository().join(folder)).expect("the folder is there");
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("readable").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "vyre"));
+    paths.sort();
+    paths
+}
+
+fn parsed(source: &str) -> ValidProgram {
+    validate(&text::parse(source).expect("it parses").program).expect("it is valid")
+}
+
+#[test]
+fn every_file_has_modules() {
+    let paths = ["tests/ops", "tests/semantics", "examples"].into_iter().flat_map(files);
+    let read = |path: &PathBuf| std::fs::read_to_string(path).expect("readable");
+    check_all("files", paths.map(|path| (path.display().to_string(), parsed(&read(&path)))));
+}
+
+#[test]
+fn generated_programs_have_modules() {
+    let config = Config { traps: true, ..Config::default() };
+    // Each has four modules, so there are fewer than of cases that only run.
+    let cases = std::env::var("VYRE_CASES").ok().and_then(|count| count.parse().ok());
+    let cases = (0..cases.unwrap_or(1000) / 10).map(|seed| (seed, seeded(seed, &config)));
+    check_all(
+        "generated",
+        cases.map(|(seed, case)| (format!("seed {seed}"), case.valid().expect("generated"))),
+    );
+}
+
+#[test]
+fn the_text_assembles_to_the_words() {
+    for path in files("examples") {
+        let program = parsed(&std::fs::read_to_string(&path).expect("readable"));
+        let shader = lower(&program, &Options::default()).expect("it has a module");
+        let tool = ["spirv-as", "--preserve-numeric-ids", "--target-env", "spv1.3", "-o", "-", "-"];
+        let assembled = match asked(&tool, shader.text().as_bytes()) {
+            Ok(assembled) => assembled.unwrap_or_else(|said| panic!("{said}\n{}", shader.text())),
+            Err(_) => return eprintln!("SKIP the text: spirv-as is not on the PATH"),
+        };
+        // Assembling numbers ids anew, so the shapes are compared: the words less the ids.
+        assert_eq!(assembled.len(), 4 * shader.words.len(), "{}", path.display());
+    }
+}
+
+#[test]
+fn long_tables_have_rows() {
+    let elements: Vec<String> = (0..10_000u32).map(|x| x.wrapping_mul(x).to_string()).collect();
+    let source = format!(
+        "program @p workgroup(4, 1, 1) {{\n  buffer @y : read_write u32[] binding 0 output\n  \
+         const @k : u32[10000] = [{}]\n\n  %i = global_id x\n  %v = load.u32 @k[%i]\n  store.u32 @y[%i], %v\n}}\n",
+        elements.join(", ")
+    );
+    check_all("tables", [("a long table".to_owned(), parsed(&source))].into_iter());
+}
