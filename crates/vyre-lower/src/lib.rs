@@ -4,8 +4,8 @@
 //! calls of functions that are themselves programs. What comes out is an ordinary valid program that gives the same
 //! bytes, so the reference interpreter can check it, and every emitter can use it.
 //! [`ptx`] writes NVIDIA's assembly, [`wgsl`] writes WebGPU's shading language, for the calling convention that
-//! [`convention`] defines and for the bindings of our own driver, which [`bindings`] defines. [`traps`] gives traps the
-//! numbers that devices record.
+//! [`convention`] defines and for the bindings of our own driver, which [`bindings`] defines; [`spirv`] writes SPIR-V for
+//! those. [`traps`] gives traps the numbers that devices record.
 //!
 //! Not here: devices. A driver compiles and runs what these modules write.
 

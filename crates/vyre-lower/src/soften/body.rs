@@ -86,7 +86,9 @@ impl<'a> Softener<'a> {
             Node::Compute { result, op, ty, args } => self.compute(*result, *op, *ty, args),
             Node::Subgroup { result, op, ty, args } => self.subgroup(*result, *op, *ty, args),
             Node::Store { ty, buffer, index, value } => self.store(*ty, *buffer, *index, *value),
-            Node::Var { local, ty, len: Some(len), init } if self.is_packed(*ty) => self.array(*local, *len, *init),
+            Node::Var { local, ty, len: Some(len), init } if self.is_packed(*ty) => {
+                self.array(*local, *len, *init)
+            }
             Node::Get { result, ty, local, index: Some(index) } if self.is_packed(*ty) => {
                 self.array_get(*result, *local, *index);
             }
@@ -118,7 +120,12 @@ impl<'a> Softener<'a> {
                 self.push(Node::UniformLoad { result: *result, ty, buffer: *buffer, index: *index });
             }
             Node::Var { local, ty, len, init } => {
-                self.push(Node::Var { local: *local, ty: self.what.in_register(*ty), len: *len, init: self.bits(*init) });
+                self.push(Node::Var {
+                    local: *local,
+                    ty: self.what.in_register(*ty),
+                    len: *len,
+                    init: self.bits(*init),
+                });
             }
             Node::Get { result, ty, local, index } => {
                 let ty = self.what.in_register(*ty);

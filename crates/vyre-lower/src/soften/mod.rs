@@ -79,7 +79,11 @@ pub fn soften_where(
         parts.functions.iter().map(|function| soft_function(parts, &what, function, &mut calls)).collect();
     let mut body = Softener::new(parts, &what, None, &mut calls).body();
     let buffers: Vec<Buffer> = parts.buffers.iter().map(|buffer| soft_buffer(buffer, &what)).collect();
-    if calls.softs.is_empty() && buffers == parts.buffers && body == parts.body && functions == parts.functions {
+    if calls.softs.is_empty()
+        && buffers == parts.buffers
+        && body == parts.body
+        && functions == parts.functions
+    {
         return Ok(program.clone());
     }
     let library = library(&calls.softs);
@@ -249,12 +253,7 @@ fn soft_buffer(buffer: &Buffer, what: &What<'_>) -> Buffer {
     Buffer { ty: what.in_memory(buffer.ty), ..buffer.clone() }
 }
 
-fn soft_function(
-    parts: &ProgramParts,
-    what: &What<'_>,
-    function: &Function,
-    calls: &mut Calls,
-) -> Function {
+fn soft_function(parts: &ProgramParts, what: &What<'_>, function: &Function, calls: &mut Calls) -> Function {
     let soft = |ty| what.in_register(ty);
     Function {
         name: function.name.clone(),

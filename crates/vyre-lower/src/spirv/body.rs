@@ -82,12 +82,8 @@ impl<'m, 'p> Emit<'m, 'p> {
         let types: Vec<Id> = params.iter().map(|(_, ty)| self.ty(*ty)).collect();
         let signature = [result].into_iter().chain(types.iter().copied()).map(Arg::Id);
         let ty = self.module.words.intern(Op::TypeFunction, None, signature, "function");
-        let mut head = vec![Inst::new(
-            Op::Function,
-            Some(result),
-            Some(id),
-            [Arg::Named(0, "None".into()), ty.into()],
-        )];
+        let mut head =
+            vec![Inst::new(Op::Function, Some(result), Some(id), [Arg::Named(0, "None".into()), ty.into()])];
         for ((value, _), ty) in params.iter().zip(types) {
             let id = self.module.words.id();
             head.push(Inst::new(Op::FunctionParameter, Some(ty), Some(id), []));
@@ -289,12 +285,7 @@ impl<'m, 'p> Emit<'m, 'p> {
         self.either(cond, then, None::<fn(&mut Self)>);
     }
 
-    fn either(
-        &mut self,
-        cond: Id,
-        then: impl FnOnce(&mut Self),
-        otherwise: Option<impl FnOnce(&mut Self)>,
-    ) {
+    fn either(&mut self, cond: Id, then: impl FnOnce(&mut Self), otherwise: Option<impl FnOnce(&mut Self)>) {
         let [yes, no, end] = [(); 3].map(|()| self.module.words.id());
         let no = if otherwise.is_some() { no } else { end };
         self.merge(Op::SelectionMerge, &[end]);
@@ -583,8 +574,7 @@ impl<'m, 'p> Emit<'m, 'p> {
                 self.word_op(Op::BitwiseAnd, &[index, mask])
             }
             BuiltinOp::SubgroupIndex => {
-                let (index, shift) =
-                    (self.local_index(), self.word(self.subgroup_width().trailing_zeros()));
+                let (index, shift) = (self.local_index(), self.word(self.subgroup_width().trailing_zeros()));
                 self.word_op(Op::ShiftRightLogical, &[index, shift])
             }
         }

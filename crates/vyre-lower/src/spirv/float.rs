@@ -125,7 +125,8 @@ impl Emit<'_, '_> {
             ComputeOp::Mul => self.exact(Op::FMul, ty, args),
             ComputeOp::Fma if through => self.fma_through(args),
             ComputeOp::Div | ComputeOp::Sqrt if through => {
-                let wide: Vec<Id> = args.iter().map(|x| self.exact(Op::FConvert, DataType::F64, &[*x])).collect();
+                let wide: Vec<Id> =
+                    args.iter().map(|x| self.exact(Op::FConvert, DataType::F64, &[*x])).collect();
                 let result = match op {
                     ComputeOp::Div => self.exact(Op::FDiv, DataType::F64, &wide),
                     _ => self.exact_glsl(Glsl::Sqrt, DataType::F64, &wide),

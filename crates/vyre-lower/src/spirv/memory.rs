@@ -92,7 +92,7 @@ impl Emit<'_, '_> {
             }
             (Cell::Pair, _) => {
                 let pair = self.load_cell(buffer, index);
-                self.from_pair(DataType::U64, pair)
+                self.of_pair(DataType::U64, pair)
             }
             (Cell::Wide, _) => {
                 let wide = self.load_cell(buffer, index);
@@ -129,8 +129,11 @@ impl Emit<'_, '_> {
 
     /// The word of a small element, and its first bit there.
     fn small_place(&mut self, bits: u32, index: Id) -> [Id; 2] {
-        let (shift, mask, size) =
-            (self.word(5 - bits.trailing_zeros()), self.word(32 / bits - 1), self.word(bits.trailing_zeros()));
+        let (shift, mask, size) = (
+            self.word(5 - bits.trailing_zeros()),
+            self.word(32 / bits - 1),
+            self.word(bits.trailing_zeros()),
+        );
         let at = self.word_op(Op::ShiftRightLogical, &[index, shift]);
         let place = self.word_op(Op::BitwiseAnd, &[index, mask]);
         [at, self.word_op(Op::ShiftLeftLogical, &[place, size])]
@@ -204,7 +207,8 @@ impl Emit<'_, '_> {
             }
             (Cell::Wide, _) => {
                 let wide = self.module.cell_type(Cell::Wide);
-                let wide = if self.is_pair(DataType::U64) { self.op(Op::Bitcast, wide, &[bits]) } else { bits };
+                let wide =
+                    if self.is_pair(DataType::U64) { self.op(Op::Bitcast, wide, &[bits]) } else { bits };
                 self.store_cell(buffer, index, wide);
             }
             (Cell::Word, 64) => {
@@ -290,8 +294,10 @@ impl Emit<'_, '_> {
                 let own = self.ty(ty);
                 let id = self.module.cell_type(cell);
                 let converts = wide && own != id;
-                let args: Vec<Id> =
-                    args.iter().map(|x| if converts { self.op(Op::Bitcast, id, &[*x]) } else { *x }).collect();
+                let args: Vec<Id> = args
+                    .iter()
+                    .map(|x| if converts { self.op(Op::Bitcast, id, &[*x]) } else { *x })
+                    .collect();
                 let pointer = self.cell(buffer, index);
                 let old = self.atomic_cell(op, ty, buffer, pointer, id, &args);
                 if converts { self.wide_to_pair(old) } else { old }
@@ -357,7 +363,14 @@ impl Emit<'_, '_> {
     }
 
     /// A 64-bit read-modify-write that no other lane may run into.
-    fn exchange_plainly(&mut self, op: AtomicOp, ty: DataType, buffer: BufferId, index: Id, args: &[Id]) -> Id {
+    fn exchange_plainly(
+        &mut self,
+        op: AtomicOp,
+        ty: DataType,
+        buffer: BufferId,
+        index: Id,
+        args: &[Id],
+    ) -> Id {
         let old = self.load_bits(ty, buffer, index);
         let new = match op {
             AtomicOp::Add => self.integer(ComputeOp::Add, ty, &[old, args[0]]),

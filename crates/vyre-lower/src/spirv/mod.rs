@@ -56,8 +56,7 @@ pub struct Features {
 
 impl Features {
     /// All of them.
-    pub const ALL: Features =
-        Features { int64: true, int64_atomics: true, float64: true, storage16: true };
+    pub const ALL: Features = Features { int64: true, int64_atomics: true, float64: true, storage16: true };
 }
 
 /// How a float op is made.
@@ -210,7 +209,8 @@ impl Options {
     /// Whether an op of a type that is not soft is. `source` is the operand's type.
     fn is_soft(&self, op: ComputeOp, ty: DataType, source: DataType) -> bool {
         let is_half = |ty: DataType| ty.is_float() && ty.bits() == 16;
-        if !ty.is_float() && !(op == ComputeOp::Cast && source.is_float()) {
+        let of_floats = ty.is_float() || (op == ComputeOp::Cast && source.is_float());
+        if !of_floats {
             return false;
         }
         match (op, FloatOp::of(op)) {
@@ -220,7 +220,8 @@ impl Options {
             // f32 cannot tell a product of f16 and a sum from it in one rounding.
             (ComputeOp::Fma, _) if is_half(ty) => true,
             (_, Some(group)) if is_half(ty) => {
-                self.how(DataType::F32, group) == How::Soft || self.how(DataType::F32, FloatOp::Add) != How::Native
+                self.how(DataType::F32, group) == How::Soft
+                    || self.how(DataType::F32, FloatOp::Add) != How::Native
             }
             (_, Some(group)) => self.how(ty, group) == How::Soft,
             (_, None) => false,
@@ -238,8 +239,12 @@ impl Options {
             (DataType::F32, DataType::BF16) => false,
             // From f32 there is one rounding; from anything wider there would be two.
             _ if is_half(ty) => !halves || !(is_half(source) || source == DataType::F32),
-            _ if is_half(source) => !halves || !native(DataType::F32) || !native(DataType::F64) || wide(ty, self),
-            (DataType::F64, _) | (_, DataType::F64) => !native(DataType::F64) || wide(ty, self) || wide(source, self),
+            _ if is_half(source) => {
+                !halves || !native(DataType::F32) || !native(DataType::F64) || wide(ty, self)
+            }
+            (DataType::F64, _) | (_, DataType::F64) => {
+                !native(DataType::F64) || wide(ty, self) || wide(source, self)
+            }
             _ => !native(DataType::F32) || wide(ty, self) || wide(source, self),
         }
     }
@@ -312,11 +317,9 @@ pub fn lower(program: &ValidProgram, options: &Options) -> Result<Shader, LowerE
     let bindings = Bindings::new(program.parts());
     let Numbered { program, traps } = traps::number(program)?;
     let program = opt::optimise(&program);
-    let softened = soften_where(
-        &program,
-        &|ty| options.is_soft_type(ty),
-        &|op, ty, source| options.is_soft(op, ty, source),
-    )?;
+    let softened = soften_where(&program, &|ty| options.is_soft_type(ty), &|op, ty, source| {
+        options.is_soft(op, ty, source)
+    })?;
     let program = if softened.parts().functions.is_empty() { softened } else { tidy(&softened)? };
     let parts = program.parts();
     let (mut refused, mut one_workgroup_only) = (None, false);

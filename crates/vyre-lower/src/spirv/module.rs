@@ -150,7 +150,8 @@ impl Module<'_> {
 
     fn runtime_array(&mut self, cell: Cell) -> Id {
         let (ty, stride) = (self.cell_type(cell), cell_bytes(cell));
-        let (id, is_new) = self.words.intern_new(Op::TypeRuntimeArray, [ty.into()], &format!("cells_{stride}"));
+        let (id, is_new) =
+            self.words.intern_new(Op::TypeRuntimeArray, [ty.into()], &format!("cells_{stride}"));
         if is_new {
             self.words.decorate(id, Decoration::ArrayStride, &[stride]);
         }

@@ -28,7 +28,7 @@ impl Emit<'_, '_> {
     }
 
     /// The 64-bit integer that two words in a vector hold.
-    pub(super) fn from_pair(&mut self, ty: DataType, pair: Id) -> Id {
+    pub(super) fn of_pair(&mut self, ty: DataType, pair: Id) -> Id {
         match self.is_pair(ty) {
             true => pair,
             false => {
@@ -43,7 +43,7 @@ impl Emit<'_, '_> {
         let word = self.module.words.uint(32);
         let two = self.module.words.vector(word, 2);
         let pair = self.op(Op::CompositeConstruct, two, &halves);
-        self.from_pair(ty, pair)
+        self.of_pair(ty, pair)
     }
 
     fn words_op(&mut self, op: ComputeOp, args: [Id; 2]) -> Id {
@@ -146,7 +146,8 @@ impl Emit<'_, '_> {
         if ty.is_signed() {
             [x, y] = [a, b].map(|x| self.integer(ComputeOp::Abs, ty, &[x]));
             let [a, b] = [a, b].map(|x| self.integer(ComputeOp::Lt, ty, &[x, zero]));
-            negative = Some(if op == ComputeOp::Rem { a } else { self.bool_op(Op::LogicalNotEqual, &[a, b]) });
+            negative =
+                Some(if op == ComputeOp::Rem { a } else { self.bool_op(Op::LogicalNotEqual, &[a, b]) });
         }
         let id = self.ty(plain);
         let [quotient, rest] = [x, zero].map(|start| {

@@ -138,7 +138,7 @@ impl Emit<'_, '_> {
             _ if ty.bits() == 64 => {
                 let two = self.module.words.vector(word, 2);
                 let pair = self.op(Op::Load, two, &[pointer]);
-                let bits = self.from_pair(DataType::U64, pair);
+                let bits = self.of_pair(DataType::U64, pair);
                 self.float_of(ty, bits)
             }
             _ => {

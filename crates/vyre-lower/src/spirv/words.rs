@@ -68,9 +68,11 @@ impl Inst {
                 Arg::Text(text) => {
                     let mut bytes = text.as_bytes().to_vec();
                     bytes.resize(arg.words() * 4, 0);
-                    out.extend(bytes.chunks(4).map(|four| {
-                        four.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte))
-                    }));
+                    out.extend(
+                        bytes
+                            .chunks(4)
+                            .map(|four| four.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte))),
+                    );
                 }
             }
         }
@@ -145,7 +147,12 @@ impl Words {
     }
 
     /// A type made once, and whether it was made now.
-    pub(super) fn intern_new(&mut self, op: Op, args: impl IntoIterator<Item = Arg>, name: &str) -> (Id, bool) {
+    pub(super) fn intern_new(
+        &mut self,
+        op: Op,
+        args: impl IntoIterator<Item = Arg>,
+        name: &str,
+    ) -> (Id, bool) {
         let before = self.bound;
         let id = self.intern(op, None, args, name);
         (id, self.bound != before)
