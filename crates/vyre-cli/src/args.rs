@@ -72,9 +72,9 @@ pub(crate) enum Command {
         after_help = "Examples:\n  vyre opt kernel.vyre\n  vyre opt kernel.vyre --passes fold,dce\n  vyre opt kernel.vyre --dump-passes steps\n  vyre opt kernel.vyre --ranges\n  vyre opt kernel.vyre --ranges --passes none"
     )]
     Opt(Opt),
-    /// Show what a program becomes: machine code, PTX, WGSL
+    /// Show what a program becomes: machine code, PTX, SPIR-V, WGSL
     #[command(
-        after_help = "Examples:\n  vyre lower kernel.vyre --target asm\n  vyre lower kernel.vyre --target ptx -o kernel.ptx\n  VYRE_CPU_EMITTER=avx2 vyre lower kernel.vyre --target asm"
+        after_help = "Examples:\n  vyre lower kernel.vyre --target asm\n  vyre lower kernel.vyre --target ptx -o kernel.ptx\n  vyre lower kernel.vyre --target spirv -o kernel.spv\n  VYRE_CPU_EMITTER=avx2 vyre lower kernel.vyre --target asm"
     )]
     Lower(Lower),
     /// Convert between text and wire form
@@ -257,10 +257,10 @@ pub(crate) struct Lower {
     /// The program: text or wire form, or `-` for standard input
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// What it becomes: `asm` for this processor, under the lines it comes from, `ptx` or `wgsl`
+    /// What it becomes: `asm` for this processor, under the lines it comes from, `ptx`, `spirv` or `wgsl`
     #[arg(long, value_name = "TARGET")]
     pub(crate) target: String,
-    /// Where it goes instead of standard output
+    /// Where it goes instead of standard output; `.spv` is SPIR-V as words
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }

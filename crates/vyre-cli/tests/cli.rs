@@ -154,13 +154,22 @@ fn run_shows_the_result() {
 #[test]
 fn lower_shows_every_target_under_its_lines() {
     let folder = folder("lower");
-    for (target, marks) in [("asm", "= global_id x"), ("ptx", ".visible .entry"), ("wgsl", "@compute")] {
+    let targets = [
+        ("asm", "= global_id x"),
+        ("ptx", ".visible .entry"),
+        ("spirv", "OpEntryPoint GLCompute"),
+        ("wgsl", "@compute"),
+    ];
+    for (target, marks) in targets {
         let args = ["lower", "saxpy.vyre", "--target", target, "-o", "out.txt"];
         assert_eq!(shown(&execute(&folder, &args, b"")), "exit 0\n");
         let text = std::fs::read_to_string(folder.join("out.txt")).unwrap();
         assert!(text.contains(marks), "{text}");
         assert_eq!(json(&folder, &["lower", "saxpy.vyre", "--target", target, "--json"])["text"], text);
     }
+    let args = ["lower", "saxpy.vyre", "--target", "spirv", "-o", "out.spv"];
+    assert_eq!(shown(&execute(&folder, &args, b"")), "exit 0\n");
+    assert_eq!(std::fs::read(folder.join("out.spv")).unwrap()[..4], 0x0723_0203_u32.to_le_bytes());
     transcript(
         "lower",
         &folder,

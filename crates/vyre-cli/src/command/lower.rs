@@ -6,12 +6,14 @@ use crate::report::{Failure, OK, Report};
 use serde_json::json;
 use vyre::cpu::{CpuBackend, CpuConfig};
 use vyre::host::Error;
-use vyre::lower::{ptx, wgsl};
+use vyre::lower::{ptx, spirv, wgsl};
 use vyre::validate::ValidProgram;
 
-type Target = (&'static str, fn(&ValidProgram) -> Result<String, Failure>);
+/// What a program becomes: text, and for some targets the bytes that devices take.
+type Lowered = (String, Option<Vec<u8>>);
+type Target = (&'static str, fn(&ValidProgram) -> Result<Lowered, Failure>);
 
-const TARGETS: [Target; 3] = [("asm", asm), ("ptx", ptx), ("wgsl", wgsl)];
+const TARGETS: [Target; 4] = [("asm", asm), ("ptx", ptx), ("spirv", spirv), ("wgsl", wgsl)];
 
 pub(crate) fn run(args: &Lower, report: &Report) -> Result<u8, Failure> {
     let Some((target, lower)) = TARGETS.iter().find(|(name, _)| *name == args.target) else {
@@ -22,9 +24,10 @@ pub(crate) fn run(args: &Lower, report: &Report) -> Result<u8, Failure> {
     };
     let loaded = load::program(&args.file)?;
     let program = loaded.valid()?;
-    let text = lower(&program)?;
+    let (text, bytes) = lower(&program)?;
     if let Some(path) = &args.output {
-        std::fs::write(path, &text).map_err(|error| {
+        let bytes = bytes.filter(|_| path.extension().is_some_and(|extension| extension == "spv"));
+        std::fs::write(path, bytes.as_deref().unwrap_or(text.as_bytes())).map_err(|error| {
             Failure::io(format!("cannot write {}: {error}", path.display()), "name a place you may write to")
         })?;
     }
@@ -38,18 +41,25 @@ pub(crate) fn run(args: &Lower, report: &Report) -> Result<u8, Failure> {
     Ok(OK)
 }
 
-fn asm(program: &ValidProgram) -> Result<String, Failure> {
+fn asm(program: &ValidProgram) -> Result<Lowered, Failure> {
     let open = || CpuBackend::new(CpuConfig::from_env()?)?.listing(program.program());
-    open().map_err(|error| Failure::from(Error::from(error)))
+    let text = open().map_err(|error| Failure::from(Error::from(error)))?;
+    Ok((text, None))
 }
 
-fn ptx(program: &ValidProgram) -> Result<String, Failure> {
-    Ok(ptx::lower(program, &ptx::Options::default()).map_err(|error| refused(&error))?.source)
+fn ptx(program: &ValidProgram) -> Result<Lowered, Failure> {
+    Ok((ptx::lower(program, &ptx::Options::default()).map_err(|error| refused(&error))?.source, None))
 }
 
-fn wgsl(program: &ValidProgram) -> Result<String, Failure> {
+fn spirv(program: &ValidProgram) -> Result<Lowered, Failure> {
+    let shader = spirv::lower(program, &spirv::Options::default()).map_err(|error| refused(&error))?;
+    let bytes = shader.words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    Ok((shader.text().to_owned(), Some(bytes)))
+}
+
+fn wgsl(program: &ValidProgram) -> Result<Lowered, Failure> {
     let options = wgsl::Options { form: wgsl::Form::Driver, lookup_binding: None };
-    Ok(wgsl::lower(program, &options).map_err(|error| refused(&error))?.source)
+    Ok((wgsl::lower(program, &options).map_err(|error| refused(&error))?.source, None))
 }
 
 /// A program that a target has no form for.

@@ -307,6 +307,24 @@ impl<'m, 'p> Emit<'m, 'p> {
         }
     }
 
+    /// `usual`, or what `rare` makes where `cond`.
+    pub(super) fn unless(
+        &mut self,
+        ty: DataType,
+        cond: Id,
+        usual: Id,
+        rare: impl FnOnce(&mut Self) -> Id,
+    ) -> Id {
+        let before = self.here;
+        let (mut other, mut there) = (usual, before);
+        self.when(cond, |emit| {
+            other = rare(emit);
+            there = emit.here;
+        });
+        let ty = self.ty(ty);
+        self.op(Op::Phi, ty, &[usual, before, other, there])
+    }
+
     /// Runs `body` for every counter. `may_wrap` if a step can pass 2^32.
     pub(super) fn counted(
         &mut self,

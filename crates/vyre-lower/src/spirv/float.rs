@@ -86,9 +86,9 @@ impl Emit<'_, '_> {
 
     /// An op on floats; `operands` are the line's own, where it has some.
     pub(super) fn float(&mut self, op: ComputeOp, ty: DataType, args: &[Id], operands: &[Operand]) -> Id {
-        let is_number = |at: usize| {
+        let number = |at: usize| {
             let literal = operands.get(at).and_then(|operand| operand.literal());
-            literal.is_some_and(|x| (x.bits() & (ty.mask() >> 1)) <= infinity(ty))
+            literal.filter(|x| (x.bits() & (ty.mask() >> 1)) <= infinity(ty))
         };
         match op {
             ComputeOp::Neg | ComputeOp::Abs | ComputeOp::Copysign => self.signs(op, ty, args),
@@ -102,13 +102,10 @@ impl Emit<'_, '_> {
                 let infinity = self.bits(word, infinity(ty));
                 self.integer(ComputeOp::Eq, word, &[magnitude, infinity])
             }
-            ComputeOp::Min | ComputeOp::Max => {
-                self.least(op, ty, [args[0], args[1]], [is_number(0), is_number(1)])
-            }
+            ComputeOp::Min | ComputeOp::Max => self.least(op, ty, [args[0], args[1]], number(1)),
             ComputeOp::Clamp => {
-                let raised = self.least(ComputeOp::Max, ty, [args[0], args[1]], [is_number(0), is_number(1)]);
-                let numbers = [is_number(0) || is_number(1), is_number(2)];
-                self.least(ComputeOp::Min, ty, [raised, args[2]], numbers)
+                let raised = self.least(ComputeOp::Max, ty, [args[0], args[1]], number(1));
+                self.least(ComputeOp::Min, ty, [raised, args[2]], number(2))
             }
             _ if is_half(ty) => self.half(op, ty, args),
             _ => self.arithmetic(op, ty, args),
@@ -118,12 +115,14 @@ impl Emit<'_, '_> {
     /// Ops of f32 and f64 that round or compare.
     fn arithmetic(&mut self, op: ComputeOp, ty: DataType, args: &[Id]) -> Id {
         let group = FloatOp::of(op).unwrap_or_else(|| unreachable!("softened or above: {op:?}"));
-        let through = ty == DataType::F32 && self.module.options.how(ty, group) == How::ThroughF64;
+        let how = self.module.options.how(ty, group);
+        let through = how == How::ThroughF64;
         match op {
             ComputeOp::Add => self.exact(Op::FAdd, ty, args),
             ComputeOp::Sub => self.exact(Op::FSub, ty, args),
             ComputeOp::Mul => self.exact(Op::FMul, ty, args),
             ComputeOp::Fma if through => self.fma_through(args),
+            ComputeOp::Fma if how == How::Guarded => self.fma_guarded(args),
             ComputeOp::Div | ComputeOp::Sqrt if through => {
                 let wide: Vec<Id> =
                     args.iter().map(|x| self.exact(Op::FConvert, DataType::F64, &[*x])).collect();
@@ -150,13 +149,55 @@ impl Emit<'_, '_> {
         }
     }
 
-    /// The product is exact in f64. The sum's error says whether it is too, and if not the sum is rounded to odd, so that
-    /// rounding it again to f32 is as good as rounding once.
+    /// The device's own where no subnormal can have been flushed: operands are zero or normal, and the result is above
+    /// the least normal. Elsewhere through f64.
+    fn fma_guarded(&mut self, args: &[Id]) -> Id {
+        let (one, least) = (self.word(1), self.word((1 << 24) - 1));
+        let fused = self.exact_glsl(Glsl::Fma, DataType::F32, args);
+        let doubled = |emit: &mut Self, x: Id| {
+            let bits = emit.bits_of(DataType::F32, x);
+            emit.word_op(Op::ShiftLeftLogical, &[bits, one])
+        };
+        let result = doubled(self, fused);
+        // Without its sign and less one, a subnormal is below all normal numbers, and zero above them.
+        let mut rare = self.bool_op(Op::ULessThan, &[result, least]);
+        for x in args {
+            let x = doubled(self, *x);
+            let x = self.word_op(Op::ISub, &[x, one]);
+            let subnormal = self.bool_op(Op::ULessThan, &[x, least]);
+            rare = self.bool_op(Op::LogicalOr, &[rare, subnormal]);
+        }
+        self.unless(DataType::F32, rare, fused, |emit| emit.fma_through(args))
+    }
+
+    /// The product is exact in f64, and the sum is rounded there first. Rounding it again is right unless it lies halfway
+    /// between two f32; that, and results below the normal ones, take the long way.
     fn fma_through(&mut self, args: &[Id]) -> Id {
         let f64 = DataType::F64;
         let wide: Vec<Id> = args.iter().map(|x| self.exact(Op::FConvert, f64, &[*x])).collect();
-        let (p, c) = (self.exact(Op::FMul, f64, &wide[..2]), wide[2]);
-        let sum = self.exact(Op::FAdd, f64, &[p, c]);
+        let product = self.exact(Op::FMul, f64, &wide[..2]);
+        let sum = self.exact(Op::FAdd, f64, &[product, wide[2]]);
+        let rounded = self.exact(Op::FConvert, DataType::F32, &[sum]);
+        let bits = self.bits_of(f64, sum);
+        let [low, high] = self.halves(bits);
+        let [rest, half, magnitude, least, one] =
+            [0x1fff_ffff, 0x1000_0000, 0x7fff_ffff, 0x380f_ffff, 1].map(|word| self.word(word));
+        let rest = self.word_op(Op::BitwiseAnd, &[low, rest]);
+        let halfway = self.bool_op(Op::IEqual, &[rest, half]);
+        // Less one, zero is not below the normal numbers of f32.
+        let top = self.word_op(Op::BitwiseAnd, &[high, magnitude]);
+        let top = self.word_op(Op::ISub, &[top, one]);
+        let tiny = self.bool_op(Op::ULessThan, &[top, least]);
+        let rare = self.bool_op(Op::LogicalOr, &[halfway, tiny]);
+        self.unless(DataType::F32, rare, rounded, |emit| {
+            emit.sum_to_odd([product, wide[2]], sum, [low, high])
+        })
+    }
+
+    /// A sum of f64 as f32. Its error says whether it is exact; if not it is rounded to odd, so that rounding it again is
+    /// as good as rounding once.
+    fn sum_to_odd(&mut self, [p, c]: [Id; 2], sum: Id, [low, high]: [Id; 2]) -> Id {
+        let f64 = DataType::F64;
         // The exact error of a sum, by Knuth.
         let c_part = self.exact(Op::FSub, f64, &[sum, p]);
         let p_part = self.exact(Op::FSub, f64, &[sum, c_part]);
@@ -168,8 +209,6 @@ impl Emit<'_, '_> {
             [Op::FOrdGreaterThan, Op::FOrdLessThan].map(|op| self.bool_op(op, &[error, zero]));
         let inexact = self.bool_op(Op::LogicalOr, &[above, below]);
         // The other neighbour of the exact sum is the odd one, if this one is even: one unit toward the error.
-        let bits = self.bits_of(f64, sum);
-        let [low, high] = self.halves(bits);
         let (none, one) = (self.word(0), self.word(1));
         let last = self.word_op(Op::BitwiseAnd, &[low, one]);
         let even = self.bool_op(Op::IEqual, &[last, none]);
@@ -244,8 +283,50 @@ impl Emit<'_, '_> {
         self.select(word_of(ty), nan, canonical, bits)
     }
 
-    /// `min` and `max` by the order of bits. An operand that is known to be a number is not asked whether it is.
-    fn least(&mut self, op: ComputeOp, ty: DataType, args: [Id; 2], numbers: [bool; 2]) -> Id {
+    /// `min` and `max`; `number` is the second operand, if it is known to be a number.
+    fn least(&mut self, op: ComputeOp, ty: DataType, args: [Id; 2], number: Option<Literal>) -> Id {
+        let compares = !is_half(ty) && self.module.options.how(ty, FloatOp::Compare) == How::Native;
+        match compares {
+            true => self.least_by_comparing(op, ty, args, number),
+            false => self.least_by_bits(op, ty, args),
+        }
+    }
+
+    fn least_by_comparing(
+        &mut self,
+        op: ComputeOp,
+        ty: DataType,
+        [a, b]: [Id; 2],
+        number: Option<Literal>,
+    ) -> Id {
+        let least = op == ComputeOp::Min;
+        if let Some(number) = number {
+            // A NaN compares false, and equal zeros give the first where the second has the wrong sign.
+            let negative = number.bits() >> (ty.bits() - 1) == 1;
+            let op = match (least, least == negative) {
+                (true, true) => Op::FOrdLessThan,
+                (true, false) => Op::FOrdLessThanEqual,
+                (false, false) => Op::FOrdGreaterThanEqual,
+                (false, true) => Op::FOrdGreaterThan,
+            };
+            let first = self.bool_op(op, &[a, b]);
+            return self.select(ty, first, a, b);
+        }
+        let word = word_of(ty);
+        let first = self.bool_op(if least { Op::FOrdLessThan } else { Op::FOrdGreaterThan }, &[a, b]);
+        let result = self.select(ty, first, a, b);
+        let bits = [a, b].map(|x| self.bits_of(ty, x));
+        let nan = self.is_nan(ty, bits[1]);
+        let result = self.select(ty, nan, a, result);
+        // Of equal numbers only zeros have different bits.
+        let equal = self.bool_op(Op::FOrdEqual, &[a, b]);
+        let zero = self.integer(if least { ComputeOp::Or } else { ComputeOp::And }, word, &bits);
+        let zero = self.float_of(ty, zero);
+        self.select(ty, equal, zero, result)
+    }
+
+    /// By the order of bits.
+    fn least_by_bits(&mut self, op: ComputeOp, ty: DataType, args: [Id; 2]) -> Id {
         let word = word_of(ty);
         let signed = if word == DataType::U64 { DataType::I64 } else { DataType::I32 };
         let bits = args.map(|x| self.bits_of(ty, x));
@@ -265,17 +346,14 @@ impl Emit<'_, '_> {
         });
         let less = self.integer(ComputeOp::Lt, signed, &keys);
         let [a, b] = args;
-        let mut result = match op {
+        let result = match op {
             ComputeOp::Min => self.select(ty, less, a, b),
             _ => self.select(ty, less, b, a),
         };
-        for (at, other) in [(1, a), (0, b)] {
-            if !numbers[at] {
-                let nan = self.is_nan(ty, bits[at]);
-                result = self.select(ty, nan, other, result);
-            }
-        }
-        result
+        [(1, a), (0, b)].into_iter().fold(result, |result, (at, other)| {
+            let nan = self.is_nan(ty, bits[at]);
+            self.select(ty, nan, other, result)
+        })
     }
 
     /// f16 and bf16 in f32, and rounded once more, which f32 is wide enough for (24 bits are at least 2 * 11 + 2).

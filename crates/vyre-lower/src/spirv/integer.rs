@@ -195,12 +195,20 @@ impl Emit<'_, '_> {
 
     /// A shift's amount modulo the width.
     fn amount(&mut self, ty: DataType, amount: Id) -> Id {
-        let mask = self.word(ty.bits() - 1);
+        let last = ty.bits() - 1;
+        if let Some(amount) = self.module.words.constant(amount) {
+            return self.word(amount as u32 & last);
+        }
+        let mask = self.word(last);
         self.word_op(Op::BitwiseAnd, &[amount, mask])
     }
 
     /// A divisor that gives the quotient which is asked for where the quotient has none of its own.
     fn divisor(&mut self, ty: DataType, a: Id, b: Id) -> Id {
+        let is_open = |b: u64| b == 0 || (ty.is_signed() && b == ty.mask());
+        if self.module.words.constant(b).is_some_and(|b| !is_open(b)) {
+            return b;
+        }
         let [zero, one] = [0, 1].map(|bits| self.bits(ty, bits));
         let mut open = self.bool_op(Op::IEqual, &[b, zero]);
         if ty.is_signed() {
@@ -247,6 +255,11 @@ impl Emit<'_, '_> {
 
     /// The offset clamped to the width, and the count clamped to what is left of it.
     fn field(&mut self, bits: u32, offset: Id, count: Id) -> [Id; 2] {
+        let known = [offset, count].map(|id| self.module.words.constant(id));
+        if let [Some(offset), Some(count)] = known {
+            let offset = (offset as u32).min(bits);
+            return [offset, (count as u32).min(bits - offset)].map(|word| self.word(word));
+        }
         let (width, word) = (self.word(bits), self.module.words.uint(32));
         let offset = self.glsl(Glsl::UMin, word, &[offset, width]);
         let left = self.word_op(Op::ISub, &[width, offset]);

@@ -64,6 +64,8 @@ impl Features {
 pub enum How {
     /// The device's instruction.
     Native,
+    /// The device's instruction where nothing is or may become subnormal, and the next way elsewhere.
+    Guarded,
     /// An f32 op in f64, rounded once more; `fma` rounds to odd first.
     ThroughF64,
     /// Integers.
@@ -125,9 +127,8 @@ impl FloatOp {
     /// The ways to make it for f32 or f64, the fastest first; the last is exact wherever integers are.
     pub const fn ways(self, ty: DataType) -> &'static [How] {
         match (self, ty) {
-            (FloatOp::Div | FloatOp::Sqrt | FloatOp::Fma, DataType::F32) => {
-                &[How::Native, How::ThroughF64, How::Soft]
-            }
+            (FloatOp::Fma, DataType::F32) => &[How::Native, How::Guarded, How::ThroughF64, How::Soft],
+            (FloatOp::Div | FloatOp::Sqrt, DataType::F32) => &[How::Native, How::ThroughF64, How::Soft],
             _ => &[How::Native, How::Soft],
         }
     }
@@ -201,7 +202,8 @@ impl Options {
     /// How an op is made, as far as the device has it.
     fn how(&self, ty: DataType, op: FloatOp) -> How {
         match self.floats.how(ty, op) {
-            How::ThroughF64 if ty == DataType::F64 || !self.features.float64 => How::Soft,
+            How::Guarded | How::ThroughF64 if ty == DataType::F64 || !self.features.float64 => How::Soft,
+            How::Guarded if op != FloatOp::Fma => How::Soft,
             how => how,
         }
     }

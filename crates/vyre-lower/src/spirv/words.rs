@@ -85,6 +85,8 @@ pub(super) const GLSL: Id = 1;
 pub(super) struct Words {
     bound: Id,
     interned: HashMap<Inst, Id>,
+    /// The integers among the constants.
+    constants: HashMap<Id, u64>,
     globals: Vec<Inst>,
     decorations: Vec<Inst>,
     code: Vec<Inst>,
@@ -98,6 +100,7 @@ impl Words {
         let mut words = Words {
             bound: GLSL + 1,
             interned: HashMap::new(),
+            constants: HashMap::new(),
             globals: Vec::new(),
             decorations: Vec::new(),
             code: Vec::new(),
@@ -219,7 +222,9 @@ impl Words {
     /// A 32-bit constant.
     pub(super) fn word(&mut self, word: u32) -> Id {
         let ty = self.uint(32);
-        self.intern(Op::Constant, Some(ty), [Arg::Word(word)], &format!("u32_{word}"))
+        let id = self.intern(Op::Constant, Some(ty), [Arg::Word(word)], &format!("u32_{word}"));
+        self.constants.insert(id, u64::from(word));
+        id
     }
 
     pub(super) fn truth(&mut self, truth: bool) -> Id {
@@ -232,11 +237,18 @@ impl Words {
     pub(super) fn wide(&mut self, bits: u64) -> Id {
         let ty = self.uint(64);
         let args = [bits as u32, (bits >> 32) as u32].map(Arg::Word);
-        self.intern(Op::Constant, Some(ty), args, &format!("u64_{bits}"))
+        let id = self.intern(Op::Constant, Some(ty), args, &format!("u64_{bits}"));
+        self.constants.insert(id, bits);
+        id
     }
 
     pub(super) fn composite(&mut self, ty: Id, parts: &[Id], name: &str) -> Id {
         self.intern(Op::ConstantComposite, Some(ty), parts.iter().map(|id| Arg::Id(*id)), name)
+    }
+
+    /// The integer that an id stands for, if it is a constant one.
+    pub(super) fn constant(&self, id: Id) -> Option<u64> {
+        self.constants.get(&id).copied()
     }
 
     fn has_type(&self, op: Op, bits: u32) -> bool {
