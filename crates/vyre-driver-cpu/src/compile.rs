@@ -2,7 +2,7 @@
 
 use crate::device::{CpuBackend, CpuConfig, Device, Emitter, ID};
 use crate::executable::{Executable, MachineCode};
-use crate::launch;
+use crate::launch::{self, Watch};
 use crate::portable::{self, Portable};
 use crate::vector::code::Function;
 use crate::vector::lower::{Shape, lower};
@@ -94,18 +94,21 @@ impl Compiler {
         self.native.map_or(portable::SHAPE, native_shape).lanes * 32
     }
 
-    fn compile(&self, valid: &ValidProgram) -> Result<Pipeline, BackendError> {
+    /// A large program takes seconds, so between steps it is asked whether anybody still waits for this one.
+    fn compile(&self, valid: &ValidProgram, watch: &Watch) -> Result<Pipeline, BackendError> {
         let parts = valid.parts();
         let failed = |message: String| BackendError::CompileFailed { backend: ID.to_owned(), message };
         let Numbered { program, traps } = number(valid).map_err(|error| failed(error.to_string()))?;
+        watch.check()?;
         let program = optimise(&program);
+        watch.check()?;
         let (mut lines, mut loops) = (0, false);
         walk(&program.parts().body.block, |_, _, node| {
             lines += 1;
             loops |= matches!(node, Node::For { .. });
         });
         let bound = bound_buffers(parts);
-        let (code, scratch_bytes) = self.emit(&program)?;
+        let (code, scratch_bytes) = self.emit(&program, &|| watch.check())?;
         Ok(Pipeline {
             code: Executable::new(&code).map_err(failed)?,
             scratch_bytes,
@@ -121,10 +124,15 @@ impl Compiler {
 
     /// The machine code and the scratch memory it wants. What the processor's own emitter does not take, the portable one
     /// does, unless that one is asked for by name.
-    pub(crate) fn emit(&self, program: &ValidProgram) -> Result<(MachineCode, u64), BackendError> {
+    pub(crate) fn emit(
+        &self,
+        program: &ValidProgram,
+        check: &dyn Fn() -> Result<(), BackendError>,
+    ) -> Result<(MachineCode, u64), BackendError> {
         let failed = |message: String| BackendError::CompileFailed { backend: ID.to_owned(), message };
         if let Some(native) = self.native {
             let function = self.lower(program, native_shape(native))?;
+            check()?;
             match emit_native(native, &function) {
                 Ok(code) => return Ok((code, function.scratch_bytes)),
                 Err(reason) if self.forced => return Err(failed(reason)),
@@ -138,6 +146,7 @@ impl Compiler {
             }
         }
         let function = self.lower(program, portable::SHAPE)?;
+        check()?;
         Ok((self.portable.compile(&function).map_err(failed)?, function.scratch_bytes))
     }
 
@@ -260,17 +269,19 @@ pub(crate) fn compile(
     config: &DispatchConfig,
 ) -> Result<Arc<dyn CompiledPipeline>, BackendError> {
     let device = &backend.device;
-    let generation = device.ready()?;
-    lookup(device, program, config)?;
-    Ok(Arc::new(CpuPipeline { device: Arc::clone(device), generation, program: program.clone() }))
+    let call = device.call()?;
+    lookup(&Watch::new(device, config, call), program, config)?;
+    let (device, generation) = (Arc::clone(device), call.generation);
+    Ok(Arc::new(CpuPipeline { device, generation, program: program.clone() }))
 }
 
 /// The program's machine code, from the cache or made now.
 pub(crate) fn lookup(
-    device: &Device,
+    watch: &Watch,
     program: &Program,
     config: &DispatchConfig,
 ) -> Result<Arc<Ready>, BackendError> {
+    let device = watch.device();
     let variant = match config.workgroup_override {
         None => 0,
         // Three sizes of at most 1024 lanes; larger ones are refused whatever their key.
@@ -281,7 +292,7 @@ pub(crate) fn lookup(
     device.pipelines.get_or_compile(key, || {
         let _span = tracing::trace_span!("compile", program = program.name()).entered();
         let checked = check(program, config.workgroup_override)?;
-        let compile = |valid: &ValidProgram| device.compiler.compile(valid).map(Arc::new);
+        let compile = |valid: &ValidProgram| device.compiler.compile(valid, watch).map(Arc::new);
         if !checked.has_grid_sync {
             return compile(&checked.valid).map(Ready::Whole);
         }

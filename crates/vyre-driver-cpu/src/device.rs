@@ -28,6 +28,8 @@ pub(crate) struct Device {
     generation: AtomicU64,
     lost: AtomicBool,
     shut_down: AtomicBool,
+    /// The process that opened it. A fork of that has memory like it and none of its threads.
+    process: u32,
     pub(crate) launches: AtomicU64,
     /// Those of the launches that more threads than the caller's could take part in.
     pub(crate) shared_launches: AtomicU64,
@@ -125,6 +127,7 @@ impl CpuBackend {
                 generation: AtomicU64::new(0),
                 lost: AtomicBool::new(false),
                 shut_down: AtomicBool::new(false),
+                process: std::process::id(),
                 launches: AtomicU64::new(0),
                 shared_launches: AtomicU64::new(0),
                 compiler: Compiler::new(config)?,
@@ -160,6 +163,13 @@ impl Device {
     pub(crate) fn ready(&self) -> Result<u64, BackendError> {
         if self.shut_down.load(Ordering::Acquire) {
             return Err(BackendError::ShutDown { backend: ID.to_owned() });
+        }
+        if self.process != std::process::id() {
+            return Err(BackendError::Unavailable {
+                backend: ID.to_owned(),
+                reason: "this process is a fork of the one that opened it, without its threads".to_owned(),
+                fix: "open the backend again in this process, or start processes without forking".to_owned(),
+            });
         }
         if self.is_lost() {
             return Err(lost());
@@ -213,6 +223,15 @@ pub(crate) fn open() -> Result<Arc<dyn vyre_driver::VyreBackend>, BackendError> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fork_is_told_to_open_its_own() {
+        let mut backend = CpuBackend::new(CpuConfig::default()).expect("it opens");
+        assert_eq!(backend.device.ready(), Ok(0));
+        Arc::get_mut(&mut backend.device).expect("one handle").process += 1;
+        let error = backend.device.ready().expect_err("another process").to_string();
+        assert!(error.contains("fork") && error.contains("Fix: open the backend again"), "{error}");
+    }
 
     #[test]
     fn the_environment_chooses_emitter_threads_and_vectors() {

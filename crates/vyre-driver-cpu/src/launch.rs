@@ -42,11 +42,14 @@ pub(crate) fn dispatch(
     let device = &backend.device;
     let watch = Watch::new(device, config, call);
     let admission = admit(backend, program, inputs, config)?;
-    let ready = lookup(device, program, config)?;
+    let ready = lookup(&watch, program, config)?;
     let mut buffers = upload(&admission, inputs, slots)?;
     let enqueued = call.start.elapsed();
     let regions: Vec<Region> = buffers.iter_mut().map(Buffer::region).collect::<Result<_, _>>()?;
-    run(&watch, &admission, &ready, &regions)?;
+    if let Err(error) = run(&watch, &admission, &ready, &regions) {
+        give_back(&admission, buffers, slots);
+        return Err(error);
+    }
     let waited = call.start.elapsed() - enqueued;
     let _span = tracing::trace_span!("readback").entered();
     let outputs: Vec<Vec<u8>> = admission
@@ -136,6 +139,18 @@ fn upload<'a>(
     admission.bindings.iter().map(buffer).collect()
 }
 
+/// Gives the slots of a dispatch that failed their storage again, empty.
+fn give_back(admission: &Admission, buffers: Vec<Buffer<'_>>, slots: &mut OutputBuffers) {
+    for (plan, buffer) in admission.bindings.iter().zip(buffers) {
+        if let (Some(slot), Buffer::Owned(mut bytes)) = (plan.output.and_then(|at| slots.get_mut(at)), buffer)
+            && slot.capacity() == 0
+        {
+            bytes.clear();
+            *slot = bytes;
+        }
+    }
+}
+
 /// The bytes in `copy`, which is empty.
 fn copy_to(mut copy: Vec<u8>, bytes: &[u8]) -> Result<Vec<u8>, BackendError> {
     copy.try_reserve_exact(bytes.len()).map_err(|_| BackendError::OutOfMemory {
@@ -182,7 +197,7 @@ pub(crate) fn dispatch_resident(
         }
     }
     let ready: Vec<Step<'_>> =
-        steps().map(|step| Step::new(backend, step, &pins, config)).collect::<Result<_, _>>()?;
+        steps().map(|step| Step::new(backend, step, &pins, config, &watch)).collect::<Result<_, _>>()?;
     // Handles are locked in ascending order, so that dispatches which share buffers cannot wait for each other in a
     // circle.
     let stop = || watch.stop();
@@ -231,6 +246,7 @@ impl<'s> Step<'s> {
         step: &ResidentDispatchStep<'s>,
         pins: &Pins,
         config: &DispatchConfig,
+        watch: &Watch,
     ) -> Result<Step<'s>, BackendError> {
         let ResidentDispatchStep { program, resources, grid_override } = *step;
         let config = DispatchConfig { grid_override, ..config.clone() };
@@ -247,7 +263,7 @@ impl<'s> Step<'s> {
         let writes: Vec<bool> =
             checked.bound.iter().map(|id| checked.parts().buffer(*id).is_writable()).collect();
         check_aliases(resources, &writes)?;
-        let ready = lookup(&backend.device, program, &config)?;
+        let ready = lookup(watch, program, &config)?;
         Ok(Step { program, resources, config, byte_lens, ready, admission, writes })
     }
 
@@ -331,6 +347,15 @@ impl Watch {
         self.lost() || self.cancelled() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 
+    pub(crate) fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// An error if the call is to end.
+    pub(crate) fn check(&self) -> Result<(), BackendError> {
+        if self.stop() { Err(self.error()) } else { Ok(()) }
+    }
+
     /// Why [`stop`](Watch::stop) said so.
     pub(crate) fn error(&self) -> BackendError {
         if self.lost() {
@@ -376,7 +401,7 @@ struct Phases<'a> {
 
 impl Parts for Phases<'_> {
     fn check(&self) -> Result<(), BackendError> {
-        if self.watch.stop() { Err(self.watch.error()) } else { Ok(()) }
+        self.watch.check()
     }
 
     fn launch(&mut self, segment: usize) -> Result<(), BackendError> {
@@ -517,9 +542,7 @@ fn launch(
     let small = !pipeline.loops && lanes.saturating_mul(pipeline.lines) < SHARED_WORK_MIN;
     let alone = small || groups <= 1 || device.pool.threads() == 1;
     let threads = if alone { 1 } else { device.pool.threads() };
-    if watch.stop() {
-        return Err(watch.error());
-    }
+    watch.check()?;
     let launch = Arc::new(Launch::new(watch, grid, pipeline, regions, threads));
     if !small {
         let watched: Weak<Launch> = Arc::downgrade(&launch);

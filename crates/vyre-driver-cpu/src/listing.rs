@@ -43,7 +43,7 @@ impl CpuBackend {
     fn list(&self, valid: &ValidProgram) -> Result<String, BackendError> {
         let compiler = &self.device.compiler;
         let program = optimise(valid);
-        let (code, scratch_bytes) = compiler.emit(&program)?;
+        let (code, scratch_bytes) = compiler.emit(&program, &|| Ok(()))?;
         let mut out = format!(
             "// @{} for {}: {} bytes of code, {} of constants in front of it, {scratch_bytes} of memory for a thread\n",
             program.parts().name,

@@ -371,3 +371,34 @@ fn large_outputs_are_whole() {
         }
     }
 }
+
+#[test]
+fn a_dispatch_that_fails_leaves_the_slots_their_storage() {
+    let program = parse(
+        "program @fails workgroup(1, 1, 1) {
+          buffer @y : read_write u32[256] binding 0 output
+          store.u32 @y[0], 7
+          trap 3
+        }",
+    );
+    let backend = CpuBackend::new(CpuConfig::default()).expect("it opens");
+    let mut slots = vec![Vec::with_capacity(4096)];
+    let error = backend.dispatch_borrowed_into(&program, &[], &DispatchConfig::default(), &mut slots);
+    assert_eq!(error.expect_err("it traps").code(), ErrorCode::Trap);
+    assert!(slots.len() == 1 && slots[0].is_empty() && slots[0].capacity() >= 4096, "{:?}", slots[0]);
+}
+
+#[test]
+fn compiling_ends_at_its_timeout() {
+    let program = parse(
+        "program @late workgroup(1, 1, 1) {
+          buffer @y : read_write u32[1] binding 0 output
+          store.u32 @y[0], 7
+        }",
+    );
+    let backend = CpuBackend::new(CpuConfig::default()).expect("it opens");
+    let config = |timeout| DispatchConfig { timeout, ..DispatchConfig::default() };
+    let error = backend.compile_native(&program, &config(Some(Duration::ZERO))).err().expect("it is late");
+    assert_eq!(error.code(), ErrorCode::Timeout);
+    assert!(backend.compile_native(&program, &config(None)).is_ok_and(|pipeline| pipeline.is_some()));
+}

@@ -361,7 +361,8 @@ pub(crate) fn time(wall: Duration) -> String {
     match wall.as_secs_f64() {
         seconds if seconds >= 1.0 => format!("{seconds:.2} s"),
         seconds if seconds >= 1e-3 => format!("{:.2} ms", seconds * 1e3),
-        seconds => format!("{:.0} us", seconds * 1e6),
+        seconds if seconds >= 1e-5 => format!("{:.0} us", seconds * 1e6),
+        seconds => format!("{:.2} us", seconds * 1e6),
     }
 }
 

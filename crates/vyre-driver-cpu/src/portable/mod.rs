@@ -17,9 +17,15 @@ use cranelift_codegen::{Context, control::ControlPlane, ir};
 /// The vectors this emitter wants.
 pub(crate) const SHAPE: Shape = Shape { lanes: 4, lanes_wide: 4, vectors_max: 4, registers: 16 };
 
+/// Instructions of a function beyond which the time to compile it counts. The better allocator of registers wants time for
+/// every block that a value lives through, which long functions have many of, and many values too.
+const GOOD_INSTS_MAX: usize = 30_000;
+
 /// The host as Cranelift sees it.
 pub(crate) struct Portable {
     isa: OwnedTargetIsa,
+    /// The same for functions that would take too long.
+    quick: OwnedTargetIsa,
     /// Whether `fma` is an instruction here.
     has_fma: bool,
 }
@@ -27,28 +33,40 @@ pub(crate) struct Portable {
 impl Portable {
     /// Opens the host; `Err` says why it cannot be compiled for.
     pub(crate) fn new() -> Result<Portable, String> {
-        let mut flags = settings::builder();
-        let mut set = |name: &str, value: &str| flags.set(name, value).map_err(|error| error.to_string());
-        set("opt_level", "speed")?;
-        set("enable_verifier", if cfg!(debug_assertions) { "true" } else { "false" })?;
-        set("unwind_info", "false")?;
-        let mut builder = isa::lookup(target_lexicon::Triple::host()).map_err(|error| error.to_string())?;
-        for name in host_features() {
-            builder.enable(name).map_err(|error| error.to_string())?;
-        }
-        let isa = builder.finish(settings::Flags::new(flags)).map_err(|error| error.to_string())?;
+        let isa = |level: &str, registers: &str| {
+            let mut flags = settings::builder();
+            let verify = if cfg!(debug_assertions) { "true" } else { "false" };
+            let chosen = [
+                ("opt_level", level),
+                ("regalloc_algorithm", registers),
+                ("enable_verifier", verify),
+                ("unwind_info", "false"),
+            ];
+            for (name, value) in chosen {
+                flags.set(name, value).map_err(|error| error.to_string())?;
+            }
+            let host = target_lexicon::Triple::host();
+            let mut builder = isa::lookup(host).map_err(|error| error.to_string())?;
+            for name in host_features() {
+                builder.enable(name).map_err(|error| error.to_string())?;
+            }
+            builder.finish(settings::Flags::new(flags)).map_err(|error| error.to_string())
+        };
+        let (isa, quick) = (isa("speed", "backtracking")?, isa("none", "single_pass")?);
         let has_fma = cfg!(not(target_arch = "x86_64")) || host_features().contains(&"has_fma");
-        Ok(Portable { isa, has_fma })
+        Ok(Portable { isa, quick, has_fma })
     }
 
     /// Compiles a function of four lanes.
     pub(crate) fn compile(&self, function: &Function) -> Result<MachineCode, String> {
-        let signature = emit::signature(&*self.isa);
+        let insts: usize = function.blocks.iter().map(|block| block.insts.len()).sum();
+        let isa = if insts > GOOD_INSTS_MAX { &*self.quick } else { &*self.isa };
+        let signature = emit::signature(isa);
         let mut context =
             Context::for_function(ir::Function::with_name_signature(ir::UserFuncName::default(), signature));
-        emit::emit(function, &mut context.func, &*self.isa, self.has_fma);
+        emit::emit(function, &mut context.func, isa, self.has_fma);
         let compiled = context
-            .compile(&*self.isa, &mut ControlPlane::default())
+            .compile(isa, &mut ControlPlane::default())
             .map_err(|error| format!("{:?}", error.inner))?;
         if let Some(relocation) = compiled.buffer.relocs().first() {
             return Err(format!("the code wants a symbol: {relocation:?}"));

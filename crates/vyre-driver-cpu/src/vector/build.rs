@@ -9,6 +9,10 @@ use super::code::{Block, BlockId, Function, Inst, IntCond, IntOp, Kind, Num, Op,
 use super::verify;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+/// Registers of a small function, and instructions of a block: for as many there is room from the start.
+const REGS_LIKELY: usize = 512;
+const INSTS_LIKELY: usize = 16;
+
 /// What is known at some place: that of the registers below this number which is not forgotten.
 #[derive(Clone, Copy, Debug)]
 pub struct Known(u32);
@@ -43,15 +47,15 @@ impl Builder {
     pub fn new(lanes: u32) -> (Builder, [Reg; 4]) {
         let mut builder = Builder {
             lanes,
-            kinds: Vec::new(),
-            constants: Vec::new(),
+            kinds: Vec::with_capacity(REGS_LIKELY),
+            constants: Vec::with_capacity(REGS_LIKELY),
             blocks: Vec::new(),
             order: Vec::new(),
             current: None,
             params: Vec::new(),
             insts: Vec::new(),
-            known: FxHashMap::default(),
-            log: Vec::new(),
+            known: FxHashMap::with_capacity_and_hasher(REGS_LIKELY, Default::default()),
+            log: Vec::with_capacity(REGS_LIKELY),
             entry_known: Known(0),
             targets: FxHashSet::default(),
             cold: false,
@@ -262,7 +266,8 @@ impl Builder {
         term.for_each_target(|to| {
             self.targets.insert(to);
         });
-        let (params, insts) = (std::mem::take(&mut self.params), std::mem::take(&mut self.insts));
+        let insts = std::mem::replace(&mut self.insts, Vec::with_capacity(INSTS_LIKELY));
+        let params = std::mem::take(&mut self.params);
         self.blocks[current.index()] = Some(Block { params, insts, term, cold: self.cold });
     }
 

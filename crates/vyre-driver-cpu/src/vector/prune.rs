@@ -4,6 +4,7 @@
 //! makes the arguments for it live.
 
 use super::code::{Function, Op, Reg, Term};
+use smallvec::SmallVec;
 
 /// Where a register comes from.
 #[derive(Clone, Copy)]
@@ -16,7 +17,7 @@ enum Source {
 /// Drops dead instructions, parameters and arguments.
 pub(super) fn prune(function: &mut Function) {
     let mut sources = vec![Source::Nothing; function.kinds.len()];
-    let mut jumps: Vec<Vec<u32>> = vec![Vec::new(); function.blocks.len()];
+    let mut jumps: Vec<SmallVec<[u32; 4]>> = vec![SmallVec::new(); function.blocks.len()];
     let mut live = vec![false; function.kinds.len()];
     let mut work: Vec<Reg> = Vec::new();
     for (at, block) in function.blocks.iter().enumerate() {
@@ -54,17 +55,16 @@ pub(super) fn prune(function: &mut Function) {
             }
         }
     }
-    let kept: Vec<Vec<bool>> = function
-        .blocks
-        .iter()
-        .map(|block| block.params.iter().map(|param| live[param.index()]).collect())
-        .collect();
+    for at in 0..function.blocks.len() {
+        let mut term = std::mem::replace(&mut function.blocks[at].term, Term::Return);
+        if let Term::Jump(to, args) = &mut term {
+            let mut params = function.blocks[to.index()].params.iter();
+            args.retain(|_| params.next().is_none_or(|param| live[param.index()]));
+        }
+        function.blocks[at].term = term;
+    }
     for block in &mut function.blocks {
         block.params.retain(|param| live[param.index()]);
         block.insts.retain(|inst| !inst.op.is_pure() || inst.result.is_some_and(|reg| live[reg.index()]));
-        if let Term::Jump(to, args) = &mut block.term {
-            let mut keeps = kept[to.index()].iter();
-            args.retain(|_| keeps.next().copied().unwrap_or(true));
-        }
     }
 }

@@ -6,6 +6,10 @@
 //! dominators. Not checked: addresses.
 
 use super::code::{Address, BitOp, Block, BlockId, Elem, Function, Indexed, Kind, Num, Op, Reg, Term};
+use smallvec::SmallVec;
+
+/// The blocks that go to one.
+pub(super) type Predecessors = SmallVec<[u32; 2]>;
 
 /// Panics with what is wrong and the code, in builds with debug assertions: a mistake of the lowering, not of a user.
 pub fn assert_valid(function: &Function) {
@@ -243,8 +247,8 @@ fn convert_kind(op: &Op, from: Num, to: Num, operand: Kind) -> Result<Kind, Stri
 }
 
 /// By block; fails on a block that nothing goes to.
-pub(super) fn predecessors(function: &Function) -> Result<Vec<Vec<u32>>, String> {
-    let mut found = vec![Vec::new(); function.blocks.len()];
+pub(super) fn predecessors(function: &Function) -> Result<Vec<Predecessors>, String> {
+    let mut found = vec![Predecessors::new(); function.blocks.len()];
     let mut missing = None;
     for (at, block) in function.blocks.iter().enumerate() {
         block.term.for_each_target(|to| match found.get_mut(to.index()) {
@@ -258,13 +262,13 @@ pub(super) fn predecessors(function: &Function) -> Result<Vec<Vec<u32>>, String>
     if !found[0].is_empty() {
         return Err("a jump to the entry block".to_owned());
     }
-    match found.iter().skip(1).position(Vec::is_empty) {
+    match found.iter().skip(1).position(|list| list.is_empty()) {
         Some(at) => Err(format!("nothing goes to b{}", at + 1)),
         None => Ok(found),
     }
 }
 
-fn check_edges(function: &Function, predecessors: &[Vec<u32>]) -> Result<(), String> {
+fn check_edges(function: &Function, predecessors: &[Predecessors]) -> Result<(), String> {
     for (at, block) in function.blocks.iter().enumerate() {
         match &block.term {
             Term::Return => {}
@@ -297,12 +301,12 @@ fn check_edges(function: &Function, predecessors: &[Vec<u32>]) -> Result<(), Str
 /// all that dominates it: only back edges come from behind, and those do not change a dominator.
 pub(super) fn immediate_dominators(
     function: &Function,
-    predecessors: &[Vec<u32>],
+    predecessors: &[Predecessors],
 ) -> Result<Vec<u32>, String> {
     let mut dominators: Vec<u32> = vec![0];
     for at in 1..function.blocks.len() as u32 {
         let mut forward = predecessors[at as usize].iter().copied().filter(|from| *from < at);
-        let first = forward.next().ok_or(format!("b{at} stands before what leads to it"))?;
+        let first = forward.next().ok_or_else(|| format!("b{at} stands before what leads to it"))?;
         let meet = |mut a: u32, mut b: u32| {
             while a != b {
                 if a > b { a = dominators[a as usize] } else { b = dominators[b as usize] }
@@ -323,7 +327,7 @@ fn homes(function: &Function) -> Result<Vec<(u32, u32)>, String> {
         let params = block.params.iter().map(|param| (*param, 0));
         let results = block.insts.iter().zip(1..).filter_map(|(inst, place)| Some((inst.result?, place)));
         for (reg, place) in params.chain(results) {
-            let home = homes.get_mut(reg.index()).ok_or(format!("v{} has no kind", reg.0))?;
+            let home = homes.get_mut(reg.index()).ok_or_else(|| format!("v{} has no kind", reg.0))?;
             if *home != NOWHERE {
                 return Err(format!("v{} is assigned twice", reg.0));
             }
@@ -340,7 +344,7 @@ struct Dominance<'a> {
 
 impl Dominance<'_> {
     fn check(&self, reg: Reg, block: u32, place: u32) -> Result<(), String> {
-        let (home, assigned) = *self.homes.get(reg.index()).ok_or(format!("v{} has no kind", reg.0))?;
+        let (home, assigned) = *self.homes.get(reg.index()).ok_or_else(|| format!("v{} has no kind", reg.0))?;
         let mut at = block;
         while at > home && home != u32::MAX {
             at = self.dominators[at as usize];

@@ -12,6 +12,7 @@ use regalloc2::{
     Block, InstRange, MachineEnv, Operand, OperandConstraint, OperandKind, OperandPos, PReg, PRegSet,
     RegClass, VReg,
 };
+use smallvec::SmallVec;
 
 /// Numbers of general registers.
 pub(super) const RAX: u8 = 0;
@@ -91,17 +92,17 @@ pub(super) struct Plan<'a> {
     pub(super) constants: Vec<Constant>,
     pub(super) vectors: Vec<[u32; 16]>,
     pub(super) steps: Vec<Step>,
-    /// By register: the register that it is; another one where it is that extended by zeros.
-    sources: Vec<Reg>,
+    /// By register: its number for the allocator, without gaps; that of another one where it is that extended by zeros.
+    numbers: Vec<u32>,
     operands: Vec<Operand>,
     /// By step: where its operands end.
     ends: Vec<u32>,
     clobbers: Vec<PRegSet>,
     ranges: Vec<InstRange>,
-    succs: Vec<Vec<Block>>,
-    preds: Vec<Vec<Block>>,
-    params: Vec<Vec<VReg>>,
-    args: Vec<Vec<VReg>>,
+    succs: Vec<SmallVec<[Block; 2]>>,
+    preds: Vec<SmallVec<[Block; 2]>>,
+    params: Vec<SmallVec<[VReg; 4]>>,
+    args: Vec<SmallVec<[VReg; 4]>>,
     /// By register: whether it is assigned where code runs often.
     hot: Vec<bool>,
     /// By register: the comparison that it is, if branches do it themselves.
@@ -201,28 +202,30 @@ impl<'a> Plan<'a> {
     pub(super) fn new(function: &'a Function, level: Level) -> Plan<'a> {
         let blocks = function.blocks.len();
         let (constants, vectors) = constants(function);
+        let uses = count_uses(function);
+        let compares = compares(function, &uses);
+        let (numbers, vregs) = numbers(function, &constants, &compares);
+        let steps = function.blocks.iter().map(|block| block.insts.len() + 2).sum();
         let mut plan = Plan {
             function,
             level,
             constants,
             vectors,
-            steps: Vec::new(),
-            sources: sources(function),
-            operands: Vec::new(),
-            ends: Vec::new(),
-            clobbers: Vec::new(),
+            steps: Vec::with_capacity(steps),
+            numbers,
+            operands: Vec::with_capacity(3 * steps),
+            ends: Vec::with_capacity(steps),
+            clobbers: Vec::with_capacity(steps),
             ranges: Vec::with_capacity(blocks),
-            succs: vec![Vec::new(); blocks],
-            preds: vec![Vec::new(); blocks],
+            succs: vec![SmallVec::new(); blocks],
+            preds: vec![SmallVec::new(); blocks],
             params: Vec::with_capacity(blocks),
-            args: vec![Vec::new(); blocks],
+            args: vec![SmallVec::new(); blocks],
             hot: hot(function),
-            compares: Vec::new(),
-            vregs: function.kinds.len(),
+            compares,
+            vregs,
             none: Vec::new(),
         };
-        let uses = count_uses(function);
-        plan.compares = compares(function, &uses);
         for at in 0..blocks {
             plan.block(at, &uses);
         }
@@ -237,7 +240,7 @@ impl<'a> Plan<'a> {
                 self.operands.push(Operand::reg_fixed_def(self.vreg(*param), gp(number)));
             }
             self.close(Step::Args, PRegSet::empty());
-            self.params.push(Vec::new());
+            self.params.push(SmallVec::new());
         } else {
             self.params.push(block.params.iter().map(|param| self.vreg(*param)).collect());
         }
@@ -377,7 +380,7 @@ impl<'a> Plan<'a> {
     }
 
     fn vreg(&self, reg: Reg) -> VReg {
-        VReg::new(self.sources[reg.index()].index(), self.class(reg))
+        VReg::new(self.numbers[reg.index()] as usize, self.class(reg))
     }
 }
 
@@ -395,16 +398,26 @@ fn is_alias(op: &Op, function: &Function) -> bool {
     matches!(op, Op::Convert { from: Num::U32, to: Num::U64 | Num::I64, value } if function.kind(*value).is_scalar())
 }
 
-fn sources(function: &Function) -> Vec<Reg> {
-    let mut sources: Vec<Reg> = (0..function.kinds.len() as u32).map(Reg).collect();
-    for inst in function.blocks.iter().flat_map(|block| &block.insts) {
-        if let (Op::Convert { value, .. }, Some(result)) = (&inst.op, inst.result)
-            && is_alias(&inst.op, function)
-        {
-            sources[result.index()] = *value;
+/// The allocator's numbers of registers, and how many. It keeps sets of them, which are small where numbers are; so what has
+/// no register there has none.
+fn numbers(function: &Function, constants: &[Constant], compares: &[Option<Op>]) -> (Vec<u32>, usize) {
+    let (mut numbers, mut next) = (vec![0; function.kinds.len()], 0..);
+    for block in &function.blocks {
+        block.params.iter().zip(&mut next).for_each(|(param, number)| numbers[param.index()] = number);
+        for inst in &block.insts {
+            let Some(result) = inst.result.map(Reg::index) else { continue };
+            match &inst.op {
+                Op::Convert { value, .. } if is_alias(&inst.op, function) => {
+                    numbers[result] = numbers[value.index()];
+                }
+                _ if constants[result] == Constant::No && compares[result].is_none() => {
+                    numbers[result] = next.next().unwrap_or(0);
+                }
+                _ => {}
+            }
         }
     }
-    sources
+    (numbers, next.start as usize)
 }
 
 /// The constants that need no registers, and those whose lanes differ.

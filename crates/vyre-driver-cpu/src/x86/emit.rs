@@ -51,13 +51,15 @@ pub(super) struct Emit<'a> {
     pub(super) asm: Asm,
     pub(super) function: &'a Function,
     pub(super) level: Level,
-    constants: Vec<Constant>,
-    vectors: Vec<[u32; 16]>,
+    constants: &'a [Constant],
+    vectors: &'a [[u32; 16]],
     labels: Vec<Label>,
     /// Where a jump to a block ends up: blocks that do nothing but jump on are left out.
     ends: Vec<usize>,
     /// Whether stores go past the caches: they must be waited for at the end.
     streams: bool,
+    /// Where the function returns, once there is such a place.
+    leave: Option<Label>,
     /// Where the operands of this op are.
     here: SmallVec<[(Reg, Loc); 8]>,
     /// Where the result of this op goes.
@@ -88,7 +90,7 @@ fn assemble(function: &Function, plan: &Plan<'_>, output: &Output) -> Result<Mac
     let level = plan.level;
     let mut asm = Asm::new();
     let labels = function.blocks.iter().map(|_| asm.label()).collect();
-    let (constants, vectors) = (plan.constants.clone(), plan.vectors.clone());
+    let (constants, vectors) = (&plan.constants[..], &plan.vectors[..]);
     let ends = ends(function, plan, output);
     let streams = function
         .blocks
@@ -104,6 +106,7 @@ fn assemble(function: &Function, plan: &Plan<'_>, output: &Output) -> Result<Mac
         labels,
         ends,
         streams,
+        leave: None,
         here: SmallVec::new(),
         def: None,
     };
@@ -176,7 +179,14 @@ impl Emit<'_> {
         Ok(())
     }
 
+    /// Returns. That is many instructions, and functions return in many places, so it stands there once.
     fn epilogue(&mut self) {
+        if let Some(leave) = self.leave {
+            return self.asm.branch(Code::Jmp_rel32_64, leave);
+        }
+        let leave = self.asm.label();
+        self.asm.bind(leave);
+        self.leave = Some(leave);
         if self.streams {
             self.asm.ins(Code::Sfence, &[]);
         }

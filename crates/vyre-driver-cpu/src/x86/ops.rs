@@ -80,6 +80,10 @@ impl Emit<'_> {
         match op {
             IntOp::Add => self.add_scalar(a, b, wide),
             IntOp::Sub => self.two_operands(Code::Sub_r32_rm32, Code::Sub_rm32_imm32, a, b),
+            IntOp::And if self.loc(b) == Loc::Imm(0xffff) => {
+                let (d, x) = (self.d_gp(), self.gp(a, GP_SCRATCH[0]));
+                self.asm.ins(Code::Movzx_r32_rm16, &[Arg::Reg(gp32(d)), Arg::Reg(gp16(x))]);
+            }
             IntOp::And => self.two_operands(Code::And_r32_rm32, Code::And_rm32_imm32, a, b),
             IntOp::Or => self.two_operands(Code::Or_r32_rm32, Code::Or_rm32_imm32, a, b),
             IntOp::Xor => self.two_operands(Code::Xor_r32_rm32, Code::Xor_rm32_imm32, a, b),

@@ -2,13 +2,15 @@
 
 use super::subgroup::identity;
 use super::{Lanes, Lower};
-use crate::vector::code::{Address, BitOp, Elem, IntCond, IntOp, Kind, Num, Op, Reg, Rmw};
+use crate::vector::code::{Address, BitOp, Elem, IntCond, IntOp, Kind, Num, Op, Reg, Rmw, ShiftOp};
 use vyre_foundation::ir::{Args, AtomicOp, BufferId, DataType, Node, Operand, ReduceOp};
 
 /// Lanes of a line that are taken at once.
 const AT_ONCE: u32 = 16;
 /// Lines whose lanes are taken together.
 const ROWS_MAX: usize = 4;
+/// Lanes of a vector from which on it is cheap to store them in 16 bits each.
+const NARROW_LANES_MIN: u32 = 8;
 
 /// An atomic line.
 #[derive(Clone, Copy)]
@@ -113,10 +115,11 @@ impl Lower<'_> {
         let Atomic { op, ty, args, .. } = lines[0];
         let elem = super::memory::elem(ty);
         // Indices of each line; or of one line, then values of 8 bytes at most, in rows of all lanes in flight.
+        let packed = self.packed(lines);
+        let row = |this: &Self, line: usize| this.scratch_at(this.exchange + 4 * all * line as u64);
         for (at, line) in lines.iter().enumerate() {
             let indices = self.vectors(line.index);
-            let row = self.scratch_at(self.exchange + 4 * all * at as u64);
-            self.put_row(Elem::B32, row, &indices);
+            self.put_row(packed, row(self, at), &indices);
         }
         let value_rows = [4 * all, 12 * all].map(|before| self.scratch_at(self.exchange + before));
         let mut same: Vec<Vec<Option<Reg>>> = Vec::new();
@@ -131,25 +134,54 @@ impl Lower<'_> {
         let at_once = AT_ONCE.min(self.stride());
         self.count_by(at_once, self.stride(), &[], |this, first, _| {
             let first = this.b.convert(Num::U32, Num::U64, first);
-            for (number, lane) in (0..lines.len()).flat_map(|line| (0..at_once).map(move |lane| (line, lane)))
-            {
-                let load = |this: &mut Self, elem: Elem, row: Address| {
-                    let size = elem.bytes() as u8;
-                    let disp = row.disp + lane as i32 * i32::from(size);
-                    this.b.emit(Op::LoadS(elem, Address { index: Some((first, size)), disp, ..row }))
-                };
-                let row = this.scratch_at(this.exchange + 4 * all * number as u64);
-                let index = load(this, Elem::B32, row);
-                let index = this.b.convert(Num::U32, Num::U64, index);
-                let regs = this.buffer(lines[number].buffer);
-                let at = Address { base: regs.base, index: Some((index, elem.bytes() as u8)), disp: 0 };
-                let values: Vec<Reg> = (0..args.len())
-                    .map(|arg| same[number][arg].unwrap_or_else(|| load(this, elem, value_rows[arg])))
-                    .collect();
-                this.rmw(op, ty, elem, at, [values[0], values[values.len() - 1]], regs.offset.is_none());
+            let place = |row: Address, elem: Elem, lane: u32| {
+                let disp = row.disp + (lane * elem.bytes()) as i32;
+                Address { index: Some((first, elem.bytes() as u8)), disp, ..row }
+            };
+            let words = (0..at_once).step_by(8 / packed.bytes() as usize);
+            for (number, start) in (0..lines.len()).flat_map(|line| words.clone().map(move |at| (line, at))) {
+                let indices = this.unpack(packed, place(row(this, number), packed, start));
+                for (lane, index) in (start..).zip(indices) {
+                    let load = |this: &mut Self, arg: usize| {
+                        this.b.emit(Op::LoadS(elem, place(value_rows[arg], elem, lane)))
+                    };
+                    let values: Vec<Reg> = (0..args.len())
+                        .map(|arg| same[number][arg].unwrap_or_else(|| load(this, arg)))
+                        .collect();
+                    let regs = this.buffer(lines[number].buffer);
+                    let at = Address { base: regs.base, index: Some((index, elem.bytes() as u8)), disp: 0 };
+                    this.rmw(op, ty, elem, at, [values[0], values[values.len() - 1]], regs.offset.is_none());
+                }
             }
             Vec::new()
         });
+    }
+
+    /// How indices lie in memory: in 16 bits where that is enough for the elements of all lines.
+    fn packed(&self, lines: &[Atomic<'_>]) -> Elem {
+        let few = |line: &Atomic<'_>| {
+            self.plan.parts.buffer(line.buffer).len.is_some_and(|len| len <= 1 + u32::from(u16::MAX))
+        };
+        let narrow = self.lanes_per_vector() >= NARROW_LANES_MIN && lines.iter().all(few);
+        if narrow { Elem::U16 } else { Elem::B32 }
+    }
+
+    /// Indices of lanes that lie side by side, as `S64`s: as many as 8 bytes hold. Accesses to memory are what limits rows of
+    /// atomics, so one of them reads several.
+    fn unpack(&mut self, packed: Elem, from: Address) -> Lanes {
+        let mut word = self.b.emit(Op::LoadS(Elem::B64, from));
+        let mut indices = Lanes::new();
+        for _ in 1..8 / packed.bytes() {
+            indices.push(if packed == Elem::B32 {
+                let low = self.b.convert(Num::U64, Num::U32, word);
+                self.b.convert(Num::U32, Num::U64, low)
+            } else {
+                self.b.int_const(IntOp::And, word, u16::MAX.into())
+            });
+            word = self.b.shift_const(ShiftOp::ShrU, word, 8 * packed.bytes());
+        }
+        indices.push(word);
+        indices
     }
 
     pub(super) fn put_row(&mut self, elem: Elem, row: Address, vectors: &[Reg]) {
