@@ -135,3 +135,29 @@ fn dense_control_flow_gives_the_references_bytes() {
     };
     property::check(200, |source| dense::case(source, false), agree, compare::show);
 }
+
+/// More values are alive at once than any stack frame or allocator likes, so emitters have other ways for such programs.
+#[test]
+fn a_large_program_gives_the_references_bytes() {
+    const VALUES: usize = 1200;
+    let mut source = "program @large workgroup(64, 1, 1) {
+        buffer @x : read u32[] binding 0
+        buffer @y : read_write u32[] binding 1 output
+        %g = global_id x
+        %s0 = add.u32 %g, 1\n"
+        .to_owned();
+    for k in 0..VALUES {
+        source += &format!("%i{k} = add.u32 %g, {k}\n%v{k} = load.u32 @x[%i{k}]\n");
+    }
+    for k in 0..VALUES {
+        source += &format!("%m{k} = mul.u32 %s{k}, 3\n%s{} = xor.u32 %m{k}, %v{}\n", k + 1, VALUES - 1 - k);
+    }
+    source += &format!("store.u32 @y[%g], %s{VALUES}\n}}");
+    let program = text::parse(&source).unwrap_or_else(|findings| panic!("{}", findings[0])).program;
+    let words = |count: u32| (0..count).flat_map(|k| k.wrapping_mul(0x9e37_79b9).to_le_bytes()).collect();
+    let case = Case { program, grid: Some([2, 1, 1]), buffers: vec![words(700), words(100)] };
+    let expected = compare::expected(&case).expect("the reference runs it");
+    for (emitter, backend) in backends(0) {
+        agrees(&backend, &case, &expected).unwrap_or_else(|message| panic!("{emitter:?}: {message}"));
+    }
+}

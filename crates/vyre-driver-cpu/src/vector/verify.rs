@@ -344,7 +344,8 @@ struct Dominance<'a> {
 
 impl Dominance<'_> {
     fn check(&self, reg: Reg, block: u32, place: u32) -> Result<(), String> {
-        let (home, assigned) = *self.homes.get(reg.index()).ok_or_else(|| format!("v{} has no kind", reg.0))?;
+        let (home, assigned) =
+            *self.homes.get(reg.index()).ok_or_else(|| format!("v{} has no kind", reg.0))?;
         let mut at = block;
         while at > home && home != u32::MAX {
             at = self.dominators[at as usize];
