@@ -14,16 +14,20 @@ use vyre_foundation::ir::{ArgType, ComputeOp, DataType, OpInfo};
 use vyre_foundation::text;
 use vyre_foundation::validate::{ValidProgram, validate};
 use vyre_generate::{Config, seeded};
-use vyre_lower::spirv::{Features, Floats, LowerError, Options, Shader, lower};
+use vyre_lower::spirv::{Features, FloatOp, Floats, How, LowerError, Options, Shader, lower};
 
 /// All that modules are asked for.
-fn options() -> [Options; 4] {
+fn options() -> [Options; 5] {
     let none = Features::default();
     [
         Options::default(),
         Options { features: none, floats: Floats::default() },
         Options { features: Features::ALL, floats: Floats::SOFT },
         Options { features: Features { int64_atomics: false, ..Features::ALL }, floats: Floats::NATIVE },
+        Options {
+            features: Features { subgroup_lanes: 32, ..Features::ALL },
+            floats: Floats::default().with(DataType::F32, FloatOp::Fma, How::Guarded),
+        },
     ]
 }
 
@@ -110,7 +114,7 @@ fn every_file_has_modules() {
 #[test]
 fn generated_programs_have_modules() {
     let config = Config { traps: true, ..Config::default() };
-    // Each has four modules, so there are fewer than of cases that only run.
+    // Each has five modules, so there are fewer than of cases that only run.
     let cases = std::env::var("VYRE_CASES").ok().and_then(|count| count.parse().ok());
     let cases = (0..cases.unwrap_or(1000) / 10).map(|seed| (seed, seeded(seed, &config)));
     check_all(
@@ -182,7 +186,8 @@ fn one_op(info: &OpInfo, ty: DataType, source: DataType) -> String {
 fn code_of_op(source: &str, operands: usize) -> String {
     let shader = lower(&parsed(source), &Options::default()).expect("it has a module");
     let last = format!("%{} = ", ["a", "b", "c", "d"][operands - 1]);
-    let body = shader.text().lines().skip_while(|line| !line.starts_with(&last)).skip(1);
+    let text = shader.text();
+    let body = text.lines().skip_while(|line| !line.starts_with(&last)).skip(1);
     let mut code = String::new();
     for line in body {
         let _ = writeln!(code, "  {line}");
@@ -227,10 +232,11 @@ fn every_example_reads_well() {
         let shader = lower(&program, &Options::default()).expect("it has a module");
         // Names, decorations, types and constants say what the code does.
         let is_head = |line: &&str| line.starts_with("OpCapability") || line.starts_with("OpExecutionMode");
-        let head = shader.text().lines().filter(is_head);
-        let code = shader.text().lines().skip_while(|line| !line.contains(" = OpFunction "));
-        let text: String = head.chain(code).flat_map(|line| [line, "\n"]).collect();
+        let text = shader.text();
+        let head = text.lines().filter(is_head);
+        let code = text.lines().skip_while(|line| !line.contains(" = OpFunction "));
+        let shown: String = head.chain(code).flat_map(|line| [line, "\n"]).collect();
         let name = path.file_stem().and_then(|name| name.to_str()).expect("it has a name");
-        expect_file![format!("{}/tests/spirv/{name}.txt", env!("CARGO_MANIFEST_DIR"))].assert_eq(&text);
+        expect_file![format!("{}/tests/spirv/{name}.txt", env!("CARGO_MANIFEST_DIR"))].assert_eq(&shown);
     }
 }

@@ -54,7 +54,7 @@ fn ptx(program: &ValidProgram) -> Result<Lowered, Failure> {
 fn spirv(program: &ValidProgram) -> Result<Lowered, Failure> {
     let shader = spirv::lower(program, &spirv::Options::default()).map_err(|error| refused(&error))?;
     let bytes = shader.words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    Ok((shader.text().to_owned(), Some(bytes)))
+    Ok((shader.text(), Some(bytes)))
 }
 
 fn wgsl(program: &ValidProgram) -> Result<Lowered, Failure> {

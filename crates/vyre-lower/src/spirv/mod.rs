@@ -18,7 +18,8 @@
 //! | `together` | barriers, subgroup ops, tile products, collectives |
 //!
 //! f16 and bf16 are computed in f32, which is wide enough that rounding twice changes nothing, and stored by their bits.
-//! A subgroup op exchanges through workgroup memory, because Vulkan promises no mapping of lanes to subgroups.
+//! A subgroup op exchanges through workgroup memory, because Vulkan promises no mapping of lanes to subgroups; a driver
+//! that has tried it can have shuffles.
 //!
 //! Not here: running it, and choosing the strategies, which are the driver's; grid barriers of several workgroups, which
 //! the driver splits.
@@ -36,6 +37,7 @@ mod words;
 use crate::bindings::Bindings;
 use crate::soften::{SoftenError, soften_where};
 use crate::traps::{self, Numbered};
+use module::Written;
 use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::{AtomicOp, ComputeOp, DataType, MemoryOrdering, Node, Program, ProgramParts, walk};
 use vyre_foundation::opt::{self, Pass};
@@ -52,11 +54,15 @@ pub struct Features {
     pub float64: bool,
     /// 16-bit elements of storage buffers.
     pub storage16: bool,
+    /// Lanes of a subgroup of the device, where each holds so many consecutive lanes of a workgroup in their order,
+    /// whatever the workgroup's shape. Vulkan promises no such thing, so 0 unless it was tried.
+    pub subgroup_lanes: u32,
 }
 
 impl Features {
-    /// All of them.
-    pub const ALL: Features = Features { int64: true, int64_atomics: true, float64: true, storage16: true };
+    /// All that a device can say of itself.
+    pub const ALL: Features =
+        Features { int64: true, int64_atomics: true, float64: true, storage16: true, subgroup_lanes: 0 };
 }
 
 /// How a float op is made.
@@ -268,13 +274,13 @@ pub struct Shader {
     pub one_workgroup_only: bool,
     /// Bytes of workgroup memory that it takes.
     pub workgroup_bytes: u64,
-    text: String,
+    module: Written,
 }
 
 impl Shader {
     /// The module as `spirv-as` reads it, with the program's names.
-    pub fn text(&self) -> &str {
-        &self.text
+    pub fn text(&self) -> String {
+        self.module.text()
     }
 }
 
@@ -335,8 +341,8 @@ pub fn lower(program: &ValidProgram, options: &Options) -> Result<Shader, LowerE
     let facts = opt::range::analyse(&program);
     let keeps_first_trap = one_workgroup_only && !traps.is_empty();
     let module = module::write(parts, &facts, options, &bindings, keeps_first_trap);
-    let module::Written { words, text, workgroup_bytes } = module;
-    Ok(Shader { words, traps, one_workgroup_only, workgroup_bytes, text })
+    let (words, workgroup_bytes) = (module.encode(), module.workgroup_bytes);
+    Ok(Shader { words, traps, one_workgroup_only, workgroup_bytes, module })
 }
 
 /// Cleans up after softening, whose functions stay functions: inlined they would be many times the program.

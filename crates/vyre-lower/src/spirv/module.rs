@@ -58,10 +58,22 @@ pub(super) struct Module<'p> {
     workgroup_bytes: u64,
 }
 
+/// A module that is complete: capabilities to execution modes, and the rest.
+#[derive(Clone, Debug)]
 pub(super) struct Written {
-    pub(super) words: Vec<u32>,
-    pub(super) text: String,
+    head: Vec<Inst>,
+    words: Words,
     pub(super) workgroup_bytes: u64,
+}
+
+impl Written {
+    pub(super) fn encode(&self) -> Vec<u32> {
+        self.words.encode(&self.head)
+    }
+
+    pub(super) fn text(&self) -> String {
+        self.words.text(&self.head)
+    }
 }
 
 pub(super) fn write(
@@ -95,8 +107,7 @@ pub(super) fn write(
     module.words.call(main, ENTRY_POINT, true);
     Emit::new(&mut module, None).write(main);
     let head = module.head(main);
-    let text = module.words.text(&head);
-    Written { words: module.words.encode(&head), text, workgroup_bytes: module.workgroup_bytes }
+    Written { head, words: module.words, workgroup_bytes: module.workgroup_bytes }
 }
 
 impl Module<'_> {
@@ -306,12 +317,17 @@ impl Module<'_> {
             (Capability::SignedZeroInfNanPreserve, ExecutionMode::SignedZeroInfNanPreserve),
             (Capability::RoundingModeRTE, ExecutionMode::RoundingModeRTE),
         ];
+        let [shuffles, votes] =
+            [Op::GroupNonUniformShuffle, Op::GroupNonUniformBallot].map(|op| self.words.has_code(op));
         let mut capabilities = vec![Capability::Shader];
         let optional = [
             (Capability::Int64, self.words.has_uint(64)),
             (Capability::Int64Atomics, wide_atomics),
             (Capability::Float64, floats.contains(&64)),
             (Capability::StorageBuffer16BitAccess, self.words.has_uint(16)),
+            (Capability::GroupNonUniform, shuffles || votes),
+            (Capability::GroupNonUniformShuffle, shuffles),
+            (Capability::GroupNonUniformBallot, votes),
         ];
         capabilities.extend(optional.into_iter().filter(|(_, used)| *used).map(|(capability, _)| capability));
         if !floats.is_empty() {

@@ -1,7 +1,8 @@
 //! Steps that lanes take together: barriers, subgroup ops, tile products, collectives, and zeroing workgroup memory.
 //!
 //! A module has one workgroup's barriers and nothing wider, so grid barriers and collectives are right on a grid of one
-//! workgroup only. Subgroup ops are exchanges in workgroup memory, in the order that the language gives.
+//! workgroup only. Subgroup ops are shuffles where the device's subgroups hold the logical ones, else exchanges in
+//! workgroup memory, in the order that the language gives.
 
 use super::body::Emit;
 use super::module::cell_bytes;
@@ -157,8 +158,51 @@ impl Emit<'_, '_> {
         self.op(Op::AccessChain, ty, &[variable, lane])
     }
 
-    /// The value that another lane gives.
+    /// Whether logical subgroups are parts of the device's.
+    fn has_native_subgroups(&self) -> bool {
+        self.module.options.features.subgroup_lanes >= self.subgroup_width().max(2)
+    }
+
+    /// Brings the lanes of a subgroup together: they need not be behind a branch, wherever they took it.
+    fn converge(&mut self) {
+        let (scope, none) = (self.word(Scope::Subgroup as u32), self.word(0));
+        self.effect(Op::ControlBarrier, &[scope, scope, none]);
+    }
+
+    /// A value of another lane of the device's subgroup.
+    fn shuffled(&mut self, ty: DataType, x: Id, other: Id) -> Id {
+        let scope = self.word(Scope::Subgroup as u32);
+        let mut moved =
+            |emit: &mut Self, word: Id| emit.word_op(Op::GroupNonUniformShuffle, &[scope, word, other]);
+        match ty {
+            DataType::Bool => {
+                let (zero, one) = (self.word(0), self.word(1));
+                let word = self.word_op(Op::Select, &[x, one, zero]);
+                let word = moved(self, word);
+                self.bool_op(Op::INotEqual, &[word, zero])
+            }
+            _ if ty.bits() == 64 => {
+                let bits = self.bits_of(ty, x);
+                let halves = self.halves(bits).map(|half| moved(self, half));
+                let bits = self.join(DataType::U64, halves);
+                self.float_of(ty, bits)
+            }
+            _ => {
+                let bits = self.bits_of(ty, x);
+                let bits = moved(self, bits);
+                self.float_of(ty, bits)
+            }
+        }
+    }
+
+    /// The value that another lane of the workgroup gives, which is of the same logical subgroup.
     fn taken(&mut self, ty: DataType, x: Id, other: Id) -> Id {
+        if self.has_native_subgroups() {
+            self.converge();
+            let mask = self.word(self.module.options.features.subgroup_lanes - 1);
+            let other = self.word_op(Op::BitwiseAnd, &[other, mask]);
+            return self.shuffled(ty, x, other);
+        }
         self.offer(ty, x);
         let got = self.offered(ty, other);
         self.barrier();
@@ -220,6 +264,9 @@ impl Emit<'_, '_> {
 
     /// Bit k is set if lane k's value is `wanted`, or if none is given, is true.
     fn votes(&mut self, ty: DataType, x: Id, wanted: Option<Id>) -> Id {
+        if wanted.is_none() && self.has_native_subgroups() {
+            return self.ballot(x);
+        }
         self.offer(ty, x);
         let width = self.subgroup_width();
         let (me, first, zero, one) =
@@ -246,32 +293,60 @@ impl Emit<'_, '_> {
         self.word_op(Op::Load, &[votes])
     }
 
+    /// The bits of this logical subgroup, out of those of the device's.
+    fn ballot(&mut self, x: Id) -> Id {
+        self.converge();
+        let word = self.module.words.uint(32);
+        let four = self.module.words.vector(word, 4);
+        let scope = self.word(Scope::Subgroup as u32);
+        let ballot = self.op(Op::GroupNonUniformBallot, four, &[scope, x]);
+        let (me, width) = (self.local_index(), self.subgroup_width());
+        let lanes = self.word(self.module.options.features.subgroup_lanes - 1);
+        let (five, first, mask) = (self.word(5), self.word(32 - width), self.word(u32::MAX >> (32 - width)));
+        let lane = self.word_op(Op::BitwiseAnd, &[me, lanes]);
+        let at = self.word_op(Op::ShiftRightLogical, &[lane, five]);
+        let bits = self.word_op(Op::VectorExtractDynamic, &[ballot, at]);
+        let first = self.word_op(Op::BitwiseAnd, &[lane, first]);
+        let bits = self.word_op(Op::ShiftRightLogical, &[bits, first]);
+        self.word_op(Op::BitwiseAnd, &[bits, mask])
+    }
+
     /// `x = x op xor_shuffle(x, d)`, or the scan `x = up(x, d) op x` where lane >= d, for d = 1, 2, 4, ...
     fn folded(&mut self, fold: ReduceOp, ty: DataType, x: Id, reduces: bool) -> Id {
+        if self.has_native_subgroups() {
+            let steps = self.subgroup_width().trailing_zeros();
+            return (0..steps).fold(x, |x, k| {
+                let distance = self.word(1 << k);
+                self.folded_once(fold, ty, x, distance, reduces)
+            });
+        }
         let id = self.ty(ty);
         let variable = self.variable(id);
         self.effect(Op::Store, &[variable, x]);
-        let (me, lane) = (self.local_index(), self.lane());
         let (zero, one) = (self.word(0), self.word(1));
         let bounds = [zero, self.hidden_count(self.subgroup_width().trailing_zeros())];
         self.counted(bounds, 1, false, |emit, k| {
             let distance = emit.word_op(Op::ShiftLeftLogical, &[one, k]);
             let x = emit.op(Op::Load, id, &[variable]);
-            let result = if reduces {
-                let other = emit.word_op(Op::BitwiseXor, &[me, distance]);
-                let other = emit.taken(ty, x, other);
-                emit.binary(fold.op(), ty, x, other)
-            } else {
-                let above = emit.integer(ComputeOp::Max, DataType::U32, &[me, distance]);
-                let below = emit.word_op(Op::ISub, &[above, distance]);
-                let below = emit.taken(ty, x, below);
-                let sum = emit.binary(fold.op(), ty, below, x);
-                let reaches = emit.bool_op(Op::UGreaterThanEqual, &[lane, distance]);
-                emit.select(ty, reaches, sum, x)
-            };
+            let result = emit.folded_once(fold, ty, x, distance, reduces);
             emit.effect(Op::Store, &[variable, result]);
         });
         self.op(Op::Load, id, &[variable])
+    }
+
+    fn folded_once(&mut self, fold: ReduceOp, ty: DataType, x: Id, distance: Id, reduces: bool) -> Id {
+        let (me, lane) = (self.local_index(), self.lane());
+        if reduces {
+            let other = self.word_op(Op::BitwiseXor, &[me, distance]);
+            let other = self.taken(ty, x, other);
+            return self.binary(fold.op(), ty, x, other);
+        }
+        let above = self.integer(ComputeOp::Max, DataType::U32, &[me, distance]);
+        let below = self.word_op(Op::ISub, &[above, distance]);
+        let below = self.taken(ty, x, below);
+        let sum = self.binary(fold.op(), ty, below, x);
+        let reaches = self.bool_op(Op::UGreaterThanEqual, &[lane, distance]);
+        self.select(ty, reaches, sum, x)
     }
 
     /// A collective of one rank: a copy between barriers, as far as both buffers reach.

@@ -82,11 +82,15 @@ impl Inst {
 /// The id of the instruction set with roots and roundings.
 pub(super) const GLSL: Id = 1;
 
+#[derive(Clone, Debug)]
 pub(super) struct Words {
     bound: Id,
     interned: HashMap<Inst, Id>,
-    /// The integers among the constants.
+    /// The integers among the constants, and those of 32 bits by what they are: they are asked for most.
     constants: HashMap<Id, u64>,
+    small: HashMap<u32, Id>,
+    /// `u32` and `bool`.
+    common: [Option<Id>; 2],
     globals: Vec<Inst>,
     decorations: Vec<Inst>,
     code: Vec<Inst>,
@@ -101,6 +105,8 @@ impl Words {
             bound: GLSL + 1,
             interned: HashMap::new(),
             constants: HashMap::new(),
+            small: HashMap::new(),
+            common: [None; 2],
             globals: Vec::new(),
             decorations: Vec::new(),
             code: Vec::new(),
@@ -191,12 +197,23 @@ impl Words {
     }
 
     pub(super) fn boolean(&mut self) -> Id {
-        self.intern(Op::TypeBool, None, [], "bool")
+        if let Some(id) = self.common[1] {
+            return id;
+        }
+        let id = self.intern(Op::TypeBool, None, [], "bool");
+        *self.common[1].insert(id)
     }
 
     /// Integers have no sign but in ops.
     pub(super) fn uint(&mut self, bits: u32) -> Id {
-        self.intern(Op::TypeInt, None, [Arg::Word(bits), Arg::Word(0)], &format!("u{bits}"))
+        if let (32, Some(id)) = (bits, self.common[0]) {
+            return id;
+        }
+        let id = self.intern(Op::TypeInt, None, [Arg::Word(bits), Arg::Word(0)], &format!("u{bits}"));
+        if bits == 32 {
+            self.common[0] = Some(id);
+        }
+        id
     }
 
     pub(super) fn float(&mut self, bits: u32) -> Id {
@@ -221,9 +238,13 @@ impl Words {
 
     /// A 32-bit constant.
     pub(super) fn word(&mut self, word: u32) -> Id {
+        if let Some(id) = self.small.get(&word) {
+            return *id;
+        }
         let ty = self.uint(32);
         let id = self.intern(Op::Constant, Some(ty), [Arg::Word(word)], &format!("u32_{word}"));
         self.constants.insert(id, u64::from(word));
+        self.small.insert(word, id);
         id
     }
 
@@ -249,6 +270,11 @@ impl Words {
     /// The integer that an id stands for, if it is a constant one.
     pub(super) fn constant(&self, id: Id) -> Option<u64> {
         self.constants.get(&id).copied()
+    }
+
+    /// Whether an instruction is in use.
+    pub(super) fn has_code(&self, op: Op) -> bool {
+        self.code.iter().any(|inst| inst.op == op)
     }
 
     fn has_type(&self, op: Op, bits: u32) -> bool {
