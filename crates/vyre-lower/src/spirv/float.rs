@@ -284,21 +284,10 @@ impl Emit<'_, '_> {
     }
 
     /// `min` and `max`; `number` is the second operand, if it is known to be a number.
-    fn least(&mut self, op: ComputeOp, ty: DataType, args: [Id; 2], number: Option<Literal>) -> Id {
-        let compares = !is_half(ty) && self.module.options.how(ty, FloatOp::Compare) == How::Native;
-        match compares {
-            true => self.least_by_comparing(op, ty, args, number),
-            false => self.least_by_bits(op, ty, args),
+    fn least(&mut self, op: ComputeOp, ty: DataType, [a, b]: [Id; 2], number: Option<Literal>) -> Id {
+        if is_half(ty) {
+            return self.least_by_bits(op, ty, [a, b]);
         }
-    }
-
-    fn least_by_comparing(
-        &mut self,
-        op: ComputeOp,
-        ty: DataType,
-        [a, b]: [Id; 2],
-        number: Option<Literal>,
-    ) -> Id {
         let least = op == ComputeOp::Min;
         if let Some(number) = number {
             // A NaN compares false, and equal zeros give the first where the second has the wrong sign.
@@ -325,34 +314,24 @@ impl Emit<'_, '_> {
         self.select(ty, equal, zero, result)
     }
 
-    /// By the order of bits.
-    fn least_by_bits(&mut self, op: ComputeOp, ty: DataType, args: [Id; 2]) -> Id {
-        let word = word_of(ty);
-        let signed = if word == DataType::U64 { DataType::I64 } else { DataType::I32 };
-        let bits = args.map(|x| self.bits_of(ty, x));
+    /// `min` and `max` of f16 and bf16 by the order of bits.
+    fn least_by_bits(&mut self, op: ComputeOp, ty: DataType, [a, b]: [Id; 2]) -> Id {
         // As integers, negative floats stand in opposite order; flipping all but their sign turns it.
-        let keys = bits.map(|bits| {
-            let top = match is_half(ty) {
-                false => bits,
-                true => {
-                    let half = self.word(16);
-                    self.word_op(Op::ShiftLeftLogical, &[bits, half])
-                }
-            };
-            let (last, one) = (self.word(word.bits() - 1), self.word(1));
-            let flip = self.integer(ComputeOp::Shr, signed, &[top, last]);
-            let flip = self.integer(ComputeOp::Shr, word, &[flip, one]);
-            self.integer(ComputeOp::Xor, word, &[top, flip])
+        let (half, last, one) = (self.word(16), self.word(31), self.word(1));
+        let keys = [a, b].map(|bits| {
+            let top = self.word_op(Op::ShiftLeftLogical, &[bits, half]);
+            let flip = self.word_op(Op::ShiftRightArithmetic, &[top, last]);
+            let flip = self.word_op(Op::ShiftRightLogical, &[flip, one]);
+            self.word_op(Op::BitwiseXor, &[top, flip])
         });
-        let less = self.integer(ComputeOp::Lt, signed, &keys);
-        let [a, b] = args;
+        let less = self.bool_op(Op::SLessThan, &keys);
         let result = match op {
-            ComputeOp::Min => self.select(ty, less, a, b),
-            _ => self.select(ty, less, b, a),
+            ComputeOp::Min => self.word_op(Op::Select, &[less, a, b]),
+            _ => self.word_op(Op::Select, &[less, b, a]),
         };
-        [(1, a), (0, b)].into_iter().fold(result, |result, (at, other)| {
-            let nan = self.is_nan(ty, bits[at]);
-            self.select(ty, nan, other, result)
+        [(b, a), (a, b)].into_iter().fold(result, |result, (asked, other)| {
+            let nan = self.is_nan(ty, asked);
+            self.word_op(Op::Select, &[nan, other, result])
         })
     }
 

@@ -92,7 +92,7 @@ pub enum FloatOp {
     Sqrt,
     /// `fma`.
     Fma,
-    /// Comparisons.
+    /// Comparisons, `min`, `max` and `clamp`.
     Compare,
     /// `floor`, `ceil`, `trunc` and `round`.
     Round,
@@ -124,6 +124,7 @@ impl FloatOp {
             ComputeOp::Eq | ComputeOp::Ne | ComputeOp::Lt | ComputeOp::Le | ComputeOp::Gt | ComputeOp::Ge => {
                 FloatOp::Compare
             }
+            ComputeOp::Min | ComputeOp::Max | ComputeOp::Clamp => FloatOp::Compare,
             ComputeOp::Floor | ComputeOp::Ceil | ComputeOp::Trunc | ComputeOp::Round => FloatOp::Round,
             ComputeOp::Cast => FloatOp::Cast,
             _ => return None,
@@ -246,7 +247,8 @@ impl Options {
             _ if ty == source => false,
             (DataType::F32, DataType::BF16) => false,
             // From f32 there is one rounding; from anything wider there would be two.
-            _ if is_half(ty) => !halves || !(is_half(source) || source == DataType::F32),
+            _ if is_half(ty) && !(is_half(source) || source == DataType::F32) => true,
+            _ if is_half(ty) => !halves || !native(DataType::F32),
             _ if is_half(source) => {
                 !halves || !native(DataType::F32) || !native(DataType::F64) || wide(ty, self)
             }

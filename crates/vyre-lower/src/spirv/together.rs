@@ -172,7 +172,7 @@ impl Emit<'_, '_> {
     /// A value of another lane of the device's subgroup.
     fn shuffled(&mut self, ty: DataType, x: Id, other: Id) -> Id {
         let scope = self.word(Scope::Subgroup as u32);
-        let mut moved =
+        let moved =
             |emit: &mut Self, word: Id| emit.word_op(Op::GroupNonUniformShuffle, &[scope, word, other]);
         match ty {
             DataType::Bool => {
