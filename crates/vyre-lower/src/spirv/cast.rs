@@ -109,6 +109,8 @@ impl Emit<'_, '_> {
 
     pub(super) fn bitcast(&mut self, to: DataType, from: DataType, x: Id) -> Id {
         let bits = self.observe(from, x);
+        // A compiler may know the integer, as that of a load out of bounds.
+        let bits = if to.is_float() && !from.is_float() { self.hide_bits(to, bits) } else { bits };
         match to {
             DataType::F16 | DataType::BF16 if from.bits() == 32 => {
                 let mask = self.word(0xffff);

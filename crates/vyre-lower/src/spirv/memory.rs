@@ -10,7 +10,7 @@ use super::module::{Cell, ROW, Space};
 use super::words::Id;
 use crate::bindings::ELEMENTS_WORD;
 use spirv::{Op, Scope, StorageClass};
-use vyre_foundation::ir::{AtomicOp, BufferId, BufferKind, ComputeOp, DataType, Local, Operand};
+use vyre_foundation::ir::{AtomicOp, BufferId, BufferKind, ComputeOp, DataType, Literal, Local, Operand};
 
 impl Emit<'_, '_> {
     fn space(&self, buffer: BufferId) -> Space {
@@ -71,7 +71,7 @@ impl Emit<'_, '_> {
         let first = self.word(0);
         let index = self.word_op(Op::Select, &[inside, index, first]);
         let loaded = self.load_inside(ty, buffer, index);
-        let zero = self.bits(value, 0);
+        let zero = self.operand(Literal::from_bits(value, 0).into());
         self.select(value, inside, loaded, zero)
     }
 
@@ -413,7 +413,8 @@ impl Emit<'_, '_> {
         let inside = self.bool_op(Op::ULessThan, &[index, len]);
         let index = self.word_op(Op::Select, &[inside, index, first]);
         let pointer = self.array_pointer(variable, ty, index);
-        let (loaded, zero) = (self.op(Op::Load, id, &[pointer]), self.bits(ty, 0));
+        let zero = self.operand(Literal::from_bits(ty, 0).into());
+        let loaded = self.op(Op::Load, id, &[pointer]);
         self.select(ty, inside, loaded, zero)
     }
 
