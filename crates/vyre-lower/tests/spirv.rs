@@ -14,26 +14,29 @@ use vyre_foundation::ir::{ArgType, ComputeOp, DataType, OpInfo};
 use vyre_foundation::text;
 use vyre_foundation::validate::{ValidProgram, validate};
 use vyre_generate::{Config, seeded};
-use vyre_lower::spirv::{Features, FloatOp, Floats, How, LowerError, Options, Shader, lower};
+use vyre_lower::spirv::{
+    Features, FloatOp, Floats, How, LowerError, Options, Shader, lower, lower_for_subgroups,
+};
 
-/// All that modules are asked for.
-fn options() -> [Options; 5] {
+/// All that modules are asked for, and the lanes of subgroups.
+fn options() -> [(Options, u32); 5] {
     let none = Features::default();
+    let guarded = Floats::default().with(DataType::F32, FloatOp::Fma, How::Guarded);
     [
-        Options::default(),
-        Options { features: none, floats: Floats::default() },
-        Options { features: Features::ALL, floats: Floats::SOFT },
-        Options { features: Features { int64_atomics: false, ..Features::ALL }, floats: Floats::NATIVE },
-        Options {
-            features: Features { subgroup_lanes: 32, ..Features::ALL },
-            floats: Floats::default().with(DataType::F32, FloatOp::Fma, How::Guarded),
-        },
+        (Options::default(), 0),
+        (Options { features: none, floats: Floats::default() }, 0),
+        (Options { features: Features::ALL, floats: Floats::SOFT }, 0),
+        (
+            Options { features: Features { int64_atomics: false, ..Features::ALL }, floats: Floats::NATIVE },
+            32,
+        ),
+        (Options { features: Features::ALL, floats: guarded }, 8),
     ]
 }
 
 fn modules(name: &str, program: &ValidProgram) -> Vec<Shader> {
     let all = options();
-    let lowered = all.iter().map(|options| match lower(program, options) {
+    let lowered = all.iter().map(|(options, lanes)| match lower_for_subgroups(program, options, *lanes) {
         Ok(shader) => Some(shader),
         Err(LowerError::WideAtomic { .. }) => None,
         Err(error) => panic!("{name}: {error}"),

@@ -54,15 +54,11 @@ pub struct Features {
     pub float64: bool,
     /// 16-bit elements of storage buffers.
     pub storage16: bool,
-    /// Lanes of a subgroup of the device, where each holds so many consecutive lanes of a workgroup in their order,
-    /// whatever the workgroup's shape. Vulkan promises no such thing, so 0 unless it was tried.
-    pub subgroup_lanes: u32,
 }
 
 impl Features {
-    /// All that a device can say of itself.
-    pub const ALL: Features =
-        Features { int64: true, int64_atomics: true, float64: true, storage16: true, subgroup_lanes: 0 };
+    /// All of them.
+    pub const ALL: Features = Features { int64: true, int64_atomics: true, float64: true, storage16: true };
 }
 
 /// How a float op is made.
@@ -324,6 +320,17 @@ pub enum LowerError {
 /// assert!(shader.text().contains("%d = OpFAdd %f32 %x %x"), "{}", shader.text());
 /// ```
 pub fn lower(program: &ValidProgram, options: &Options) -> Result<Shader, LowerError> {
+    lower_for_subgroups(program, options, 0)
+}
+
+/// The same for a device each of whose subgroups holds so many consecutive lanes of a workgroup in their order, whatever
+/// the workgroup's shape: subgroup ops of that width and below are shuffles. Vulkan promises no such order, so a driver
+/// must have tried it.
+pub fn lower_for_subgroups(
+    program: &ValidProgram,
+    options: &Options,
+    subgroup_lanes: u32,
+) -> Result<Shader, LowerError> {
     let bindings = Bindings::new(program.parts());
     let Numbered { program, traps } = traps::number(program)?;
     let program = opt::optimise(&program);
@@ -342,7 +349,8 @@ pub fn lower(program: &ValidProgram, options: &Options) -> Result<Shader, LowerE
     }
     let facts = opt::range::analyse(&program);
     let keeps_first_trap = one_workgroup_only && !traps.is_empty();
-    let module = module::write(parts, &facts, options, &bindings, keeps_first_trap);
+    let around = module::Around { parts, facts: &facts, options, bindings: &bindings, subgroup_lanes };
+    let module = module::write(&around, keeps_first_trap);
     let (words, workgroup_bytes) = (module.encode(), module.workgroup_bytes);
     Ok(Shader { words, traps, one_workgroup_only, workgroup_bytes, module })
 }

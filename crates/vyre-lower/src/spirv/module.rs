@@ -40,12 +40,23 @@ pub(super) struct Space {
 /// Elements of one constant: instructions have at most 65,535 words.
 pub(super) const ROW: usize = 1 << 12;
 
+/// What a module is made for.
+pub(super) struct Around<'p> {
+    pub(super) parts: &'p ProgramParts,
+    pub(super) facts: &'p AccessFacts,
+    pub(super) options: &'p Options,
+    pub(super) bindings: &'p Bindings,
+    /// Consecutive lanes in each of the device's subgroups, if it was tried.
+    pub(super) subgroup_lanes: u32,
+}
+
 pub(super) struct Module<'p> {
     pub(super) words: Words,
     pub(super) parts: &'p ProgramParts,
     pub(super) facts: &'p AccessFacts,
     pub(super) options: &'p Options,
     pub(super) bindings: &'p Bindings,
+    pub(super) subgroup_lanes: u32,
     pub(super) spaces: Vec<Space>,
     pub(super) functions: Vec<Id>,
     pub(super) launch: Id,
@@ -76,19 +87,15 @@ impl Written {
     }
 }
 
-pub(super) fn write(
-    parts: &ProgramParts,
-    facts: &AccessFacts,
-    options: &Options,
-    bindings: &Bindings,
-    keeps_first_trap: bool,
-) -> Written {
+pub(super) fn write(around: &Around<'_>, keeps_first_trap: bool) -> Written {
+    let Around { parts, facts, options, bindings, subgroup_lanes } = *around;
     let mut module = Module {
         words: Words::new(),
         parts,
         facts,
         options,
         bindings,
+        subgroup_lanes,
         spaces: Vec::new(),
         functions: Vec::new(),
         launch: 0,

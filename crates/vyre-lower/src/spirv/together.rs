@@ -160,7 +160,7 @@ impl Emit<'_, '_> {
 
     /// Whether logical subgroups are parts of the device's.
     fn has_native_subgroups(&self) -> bool {
-        self.module.options.features.subgroup_lanes >= self.subgroup_width().max(2)
+        self.module.subgroup_lanes >= self.subgroup_width().max(2)
     }
 
     /// Brings the lanes of a subgroup together: they need not be behind a branch, wherever they took it.
@@ -199,7 +199,7 @@ impl Emit<'_, '_> {
     fn taken(&mut self, ty: DataType, x: Id, other: Id) -> Id {
         if self.has_native_subgroups() {
             self.converge();
-            let mask = self.word(self.module.options.features.subgroup_lanes - 1);
+            let mask = self.word(self.module.subgroup_lanes - 1);
             let other = self.word_op(Op::BitwiseAnd, &[other, mask]);
             return self.shuffled(ty, x, other);
         }
@@ -301,7 +301,7 @@ impl Emit<'_, '_> {
         let scope = self.word(Scope::Subgroup as u32);
         let ballot = self.op(Op::GroupNonUniformBallot, four, &[scope, x]);
         let (me, width) = (self.local_index(), self.subgroup_width());
-        let lanes = self.word(self.module.options.features.subgroup_lanes - 1);
+        let lanes = self.word(self.module.subgroup_lanes - 1);
         let (five, first, mask) = (self.word(5), self.word(32 - width), self.word(u32::MAX >> (32 - width)));
         let lane = self.word_op(Op::BitwiseAnd, &[me, lanes]);
         let at = self.word_op(Op::ShiftRightLogical, &[lane, five]);
