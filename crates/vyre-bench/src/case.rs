@@ -4,6 +4,8 @@
 //! checks alike. A benchmark of several dispatches is a list of steps over one set of buffers.
 
 use bytemuck::cast_slice;
+use vyre::Program;
+use vyre::algorithms::{Plan, Role};
 
 /// One benchmark.
 pub struct Benchmark {
@@ -23,8 +25,6 @@ pub struct Benchmark {
     pub size_max: u32,
     /// The work grows with this power of the size.
     pub(crate) power: i32,
-    /// The programs that its steps run, in text.
-    pub(crate) kernels: &'static [&'static str],
     pub(crate) make: fn(u32) -> Case,
     /// How many operations the work has, given the size and the results.
     pub(crate) ops: fn(u32, &[Vec<u32>]) -> u64,
@@ -64,6 +64,7 @@ pub const PLAIN: &str = "rust";
 
 /// A benchmark at one size: the data and the dispatches over it.
 pub(crate) struct Case {
+    pub(crate) programs: Vec<Program>,
     pub(crate) reads: Vec<Vec<u32>>,
     pub(crate) writes: Vec<Written>,
     pub(crate) steps: Vec<Step>,
@@ -99,8 +100,8 @@ impl Written {
 
 /// One dispatch.
 pub(crate) struct Step {
-    /// Which of the benchmark's kernels.
-    pub(crate) kernel: usize,
+    /// Which of the case's programs.
+    pub(crate) program: usize,
     pub(crate) grid: [u32; 3],
     /// What is bound, in binding order.
     pub(crate) binds: Vec<Bind>,
@@ -114,13 +115,51 @@ pub(crate) enum Bind {
 }
 
 impl Case {
-    /// A case of one dispatch: what is read is bound first, then what is written.
-    pub(crate) fn single(reads: Vec<Vec<u32>>, written: Written, grid: [u32; 3]) -> Case {
+    /// A case of one dispatch of a program in text: what is read is bound first, then what is written.
+    pub(crate) fn single(source: &str, reads: Vec<Vec<u32>>, written: Written, grid: [u32; 3]) -> Case {
         let binds = (0..reads.len()).map(Bind::Read).chain([Bind::Write(0)]).collect();
         let bytes = reads.iter().map(|words| words.len()).sum::<usize>()
             + written.start.len() * if written.given { 2 } else { 1 };
-        let steps = vec![Step { kernel: 0, grid, binds }];
-        Case { reads, writes: vec![written], steps, bytes: bytes as u64 * 4 }
+        let steps = vec![Step { program: 0, grid, binds }];
+        Case { programs: vec![program(source)], reads, writes: vec![written], steps, bytes: bytes as u64 * 4 }
+    }
+
+    /// A plan's dispatches. Read are its inputs, then its constants; written its outputs, then what lies between.
+    pub(crate) fn of(plan: Plan, inputs: Vec<Vec<u32>>) -> Case {
+        let (mut reads, mut writes) = (inputs, Vec::new());
+        let mut binds = vec![Bind::Read(0); plan.buffers.len()];
+        let mut next_input = 0;
+        let mut bytes = 0;
+        for (at, buffer) in plan.buffers.iter().enumerate() {
+            bytes += if matches!(buffer.role, Role::Input | Role::Output) { buffer.byte_len } else { 0 };
+            match &buffer.role {
+                Role::Input => {
+                    binds[at] = Bind::Read(next_input);
+                    next_input += 1;
+                }
+                Role::Constant(bytes) => {
+                    binds[at] = Bind::Read(reads.len());
+                    reads.push(words(bytes));
+                }
+                Role::Output => {
+                    binds[at] = Bind::Write(writes.len());
+                    writes.push(Written::result(buffer.byte_len.div_ceil(4)));
+                }
+                Role::Scratch => {}
+            }
+        }
+        for (at, buffer) in plan.buffers.iter().enumerate().filter(|(_, buffer)| buffer.role == Role::Scratch)
+        {
+            binds[at] = Bind::Write(writes.len());
+            writes.push(Written::between(buffer.byte_len.div_ceil(4)));
+        }
+        let step = |step: &vyre::algorithms::Step| Step {
+            program: step.program,
+            grid: step.grid,
+            binds: step.buffers.iter().map(|at| binds[*at]).collect(),
+        };
+        let steps = plan.steps.iter().map(step).collect();
+        Case { programs: plan.programs, reads, writes, steps, bytes: bytes as u64 }
     }
 
     /// The buffers that are written, as they start.
@@ -133,6 +172,11 @@ impl Case {
         let all = self.writes.iter().zip(written);
         all.filter(|(buffer, _)| buffer.result).map(|(_, words)| words.as_slice()).collect()
     }
+}
+
+/// The program of one of this crate's files.
+pub(crate) fn program(source: &str) -> Program {
+    vyre::text::parse(source).expect("the crate's files parse").program
 }
 
 /// The digest of results, as people compare them.

@@ -2,12 +2,11 @@
 
 use crate::case::{Bind, Case, words};
 use bytemuck::cast_slice;
-use vyre::host::{Error, ErrorKind};
+use vyre::host::{Error, ErrorKind, Kernel};
 use vyre::reference::{self, FindingKind, Options};
-use vyre::validate::ValidProgram;
 
 /// The written buffers after all steps. A race in a kernel is an error: its results would mean nothing.
-pub(crate) fn reference(programs: &[ValidProgram], case: &Case) -> Result<Vec<Vec<u32>>, Error> {
+pub(crate) fn reference(case: &Case) -> Result<Vec<Vec<u32>>, Error> {
     let mut written: Vec<Vec<u8>> =
         case.writes.iter().map(|written| cast_slice(&written.start).to_vec()).collect();
     for step in &case.steps {
@@ -16,7 +15,8 @@ pub(crate) fn reference(programs: &[ValidProgram], case: &Case) -> Result<Vec<Ve
             Bind::Write(at) => written[*at].clone(),
         };
         let mut buffers: Vec<Vec<u8>> = step.binds.iter().map(bytes).collect();
-        let program = &programs[step.kernel];
+        let kernel = Kernel::new(&case.programs[step.program])?;
+        let program = kernel.program();
         let options = Options { check: true, ..Options::default() };
         let report = reference::run_in_place(program, Some(step.grid), &mut buffers, &options)?;
         if let Some(finding) = report.findings.iter().find(|finding| finding.kind == FindingKind::Race) {

@@ -7,7 +7,9 @@ use crate::case::{Baseline, Bind, Case, Step, words};
 use bytemuck::cast_slice;
 use std::sync::Arc;
 use vyre::driver::{ResidentDispatchStep, Resource};
-use vyre::{BackendError, DispatchConfig, Program, VyreBackend};
+use vyre::ir::BufferId;
+use vyre::launch::bound_buffers;
+use vyre::{BackendError, DispatchConfig, VyreBackend};
 
 /// How a contender does its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +78,6 @@ impl Contender for Native<'_> {
 /// A backend on resident buffers.
 pub(crate) struct Resident<'c> {
     backend: Arc<dyn VyreBackend>,
-    programs: &'c [Program],
     case: &'c Case,
     reads: Vec<Resource>,
     writes: Vec<Resource>,
@@ -86,14 +87,9 @@ pub(crate) struct Resident<'c> {
 
 impl Resident<'_> {
     /// Allocates and fills every buffer.
-    pub(crate) fn new<'c>(
-        backend: Arc<dyn VyreBackend>,
-        programs: &'c [Program],
-        case: &'c Case,
-    ) -> Result<Resident<'c>, BackendError> {
+    pub(crate) fn new(backend: Arc<dyn VyreBackend>, case: &Case) -> Result<Resident<'_>, BackendError> {
         // Built up in place, so that what was allocated before an error is freed.
-        let mut this =
-            Resident { backend, programs, case, reads: Vec::new(), writes: Vec::new(), bound: Vec::new() };
+        let mut this = Resident { backend, case, reads: Vec::new(), writes: Vec::new(), bound: Vec::new() };
         for words in &case.reads {
             let resource = this.backend.allocate_resident(words.len() * 4)?;
             this.reads.push(resource.clone());
@@ -120,17 +116,17 @@ impl Contender for Resident<'_> {
     }
 
     fn run(&mut self) -> Result<Option<u64>, BackendError> {
-        let Case { steps, .. } = self.case;
+        let Case { programs, steps, .. } = self.case;
         if let [step] = steps.as_slice() {
             let config = DispatchConfig { grid_override: Some(step.grid), ..DispatchConfig::default() };
-            let program = &self.programs[step.kernel];
+            let program = &programs[step.program];
             return Ok(self.backend.dispatch_resident_timed(program, &self.bound[0], &config)?.device_ns);
         }
         let steps: Vec<ResidentDispatchStep<'_>> = steps
             .iter()
             .zip(&self.bound)
             .map(|(step, bound)| ResidentDispatchStep {
-                program: &self.programs[step.kernel],
+                program: &programs[step.program],
                 resources: bound,
                 grid_override: Some(step.grid),
             })
@@ -157,66 +153,86 @@ impl Drop for Resident<'_> {
 /// A backend on the host's bytes.
 pub(crate) struct Host<'c> {
     backend: Arc<dyn VyreBackend>,
-    programs: &'c [Program],
     case: &'c Case,
-    configs: Vec<DispatchConfig>,
+    /// How each step is dispatched, and where its outputs belong.
+    dispatches: Vec<(DispatchConfig, Vec<Output>)>,
     /// What the steps wrote last.
     written: Vec<Vec<u8>>,
 }
 
+/// What a step writes.
+#[derive(Clone, Copy)]
+struct Output {
+    buffer: usize,
+    /// Whether an earlier step wrote it too, so that its bytes count.
+    earlier: bool,
+}
+
 impl Host<'_> {
-    pub(crate) fn new<'c>(
-        backend: Arc<dyn VyreBackend>,
-        programs: &'c [Program],
-        case: &'c Case,
-    ) -> Host<'c> {
-        let config = |step: &Step| DispatchConfig {
-            grid_override: Some(step.grid),
-            output_sizes: case.writes[target(step)].output_sizes(),
-            ..DispatchConfig::default()
+    pub(crate) fn new(backend: Arc<dyn VyreBackend>, case: &Case) -> Host<'_> {
+        let written: Vec<Vec<u8>> =
+            case.writes.iter().map(|written| cast_slice(&written.start).to_vec()).collect();
+        let mut touched = vec![false; written.len()];
+        let dispatch = |step: &Step| {
+            let outputs = outputs(case, step).into_iter();
+            let outputs: Vec<Output> = outputs
+                .map(|buffer| Output { buffer, earlier: std::mem::replace(&mut touched[buffer], true) })
+                .collect();
+            let config = DispatchConfig {
+                grid_override: Some(step.grid),
+                output_sizes: outputs.iter().map(|output| written[output.buffer].len()).collect(),
+                ..DispatchConfig::default()
+            };
+            (config, outputs)
         };
-        let configs = case.steps.iter().map(config).collect();
-        let written = case.writes.iter().map(|written| cast_slice(&written.start).to_vec()).collect();
-        Host { backend, programs, case, configs, written }
+        let dispatches = case.steps.iter().map(dispatch).collect();
+        Host { backend, case, dispatches, written }
     }
 }
 
-impl crate::case::Written {
-    /// What a dispatch is told about the size of this output: nothing where its start is an input.
-    fn output_sizes(&self) -> Vec<usize> {
-        if self.given { Vec::new() } else { vec![self.start.len() * 4] }
-    }
-}
-
-/// The buffer that a step writes: kernels have one output, their last binding.
-fn target(step: &Step) -> usize {
-    match step.binds.last() {
-        Some(Bind::Write(at)) => *at,
-        Some(Bind::Read(_)) | None => unreachable!("every kernel's last binding is its output"),
-    }
+/// The buffers that a step's program returns, in binding order.
+fn outputs(case: &Case, step: &Step) -> Vec<usize> {
+    let parts = case.programs[step.program].parts();
+    let bound = bound_buffers(parts).into_iter().zip(&step.binds);
+    let output = |(id, bind): (BufferId, &Bind)| match bind {
+        Bind::Write(at) if parts.buffer(id).is_output() => Some(*at),
+        Bind::Write(_) | Bind::Read(_) => None,
+    };
+    bound.filter_map(output).collect()
 }
 
 impl Contender for Host<'_> {
     fn reset(&mut self) -> Result<(), BackendError> {
-        // Each dispatch starts from its inputs; what is left is overwritten, and must not pass for a result.
+        // Each run starts from its inputs; what is left is overwritten, and must not pass for a result.
         self.written.iter_mut().for_each(|bytes| bytes.fill(0));
         Ok(())
     }
 
     fn run(&mut self) -> Result<Option<u64>, BackendError> {
-        for (step, config) in self.case.steps.iter().zip(&self.configs) {
-            let target = target(step);
-            let mut slots = vec![std::mem::take(&mut self.written[target])];
-            let given = self.case.writes[target].given;
-            let inputs = step.binds.iter().filter_map(|bind| match bind {
-                Bind::Read(at) => Some(cast_slice(&self.case.reads[*at])),
-                Bind::Write(at) if *at == target => given.then(|| cast_slice(&self.case.writes[*at].start)),
-                Bind::Write(at) => Some(self.written[*at].as_slice()),
-            });
-            let inputs: Vec<&[u8]> = inputs.collect();
-            let program = &self.programs[step.kernel];
+        for (step, (config, outputs)) in self.case.steps.iter().zip(&self.dispatches) {
+            // What an earlier step left goes in once more.
+            let left = |output: &Output| {
+                if output.earlier { self.written[output.buffer].clone() } else { Vec::new() }
+            };
+            let left: Vec<Vec<u8>> = outputs.iter().map(left).collect();
+            let take = |output: &Output| std::mem::take(&mut self.written[output.buffer]);
+            let mut slots: Vec<Vec<u8>> = outputs.iter().map(take).collect();
+            let bytes = |bind: &Bind| match bind {
+                Bind::Read(at) => cast_slice(&self.case.reads[*at]),
+                Bind::Write(at) => match outputs.iter().position(|output| output.buffer == *at) {
+                    None => self.written[*at].as_slice(),
+                    Some(output) if outputs[output].earlier => &left[output],
+                    Some(_) if self.case.writes[*at].given => cast_slice(&self.case.writes[*at].start),
+                    // Nothing stands for zeros.
+                    Some(_) => &[],
+                },
+            };
+            let inputs: Vec<&[u8]> = step.binds.iter().map(bytes).collect();
+            let program = &self.case.programs[step.program];
             let done = self.backend.dispatch_borrowed_into(program, &inputs, config, &mut slots);
-            self.written[target] = slots.pop().unwrap_or_default();
+            for (output, slot) in outputs.iter().zip(slots) {
+                self.written[output.buffer] = slot;
+            }
             done?;
         }
         Ok(None)

@@ -8,7 +8,6 @@
 
 use crate::case::{Benchmark, Case, OpKind, Written, random_words};
 use crate::contender::{Contender, Resident};
-use crate::run::programs;
 use crate::suite::widest;
 use rayon::prelude::*;
 use std::sync::Arc;
@@ -126,16 +125,18 @@ const DEVICE_CHAINS: u64 = 4 * 256;
 /// The limits of a backend's device, by kernels.
 pub(crate) fn device(backend: &Arc<dyn VyreBackend>) -> Result<Limits, Error> {
     let copy = Case::single(
+        include_str!("../kernels/limit_copy.vyre"),
         vec![random_words(1, COPY_BYTES / 4)],
         Written::result(COPY_BYTES / 4),
         [(COPY_BYTES / 4 / 256) as u32, 1, 1],
     );
-    let ops = || Case::single(Vec::new(), Written::result(DEVICE_LANES as usize), [DEVICE_LANES / 256, 1, 1]);
+    let ops = |source| {
+        let written = Written::result(DEVICE_LANES as usize);
+        Case::single(source, Vec::new(), written, [DEVICE_LANES / 256, 1, 1])
+    };
     let lanes = u64::from(DEVICE_LANES);
-    let rate = |source: &'static str, case: &Case, work: u64| -> Result<f64, Error> {
-        let programs = programs(&[source])?;
-        let programs: Vec<_> = programs.iter().map(|valid| valid.program().clone()).collect();
-        let mut contender = Resident::new(Arc::clone(backend), &programs, case)?;
+    let rate = |case: &Case, work: u64| -> Result<f64, Error> {
+        let mut contender = Resident::new(Arc::clone(backend), case)?;
         contender.run()?;
         let mut rate: f64 = 0.0;
         for _ in 0..TRIES {
@@ -149,9 +150,9 @@ pub(crate) fn device(backend: &Arc<dyn VyreBackend>) -> Result<Limits, Error> {
     let u32_ops = 4 * DEVICE_CHAINS * lanes;
     let f32_ops = 2 * DEVICE_CHAINS * lanes;
     Ok(Limits {
-        bytes_per_second: rate(include_str!("../kernels/limit_copy.vyre"), &copy, copy.bytes)?,
-        u32_per_second: rate(include_str!("../kernels/limit_u32.vyre"), &ops(), u32_ops)?,
-        f32_per_second: rate(include_str!("../kernels/limit_f32.vyre"), &ops(), f32_ops)?,
+        bytes_per_second: rate(&copy, copy.bytes)?,
+        u32_per_second: rate(&ops(include_str!("../kernels/limit_u32.vyre")), u32_ops)?,
+        f32_per_second: rate(&ops(include_str!("../kernels/limit_f32.vyre")), f32_ops)?,
     })
 }
 

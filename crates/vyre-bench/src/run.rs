@@ -10,9 +10,8 @@ use crate::report::{Figures, Group, Machine, Outcome, Report, Row, size_text};
 use std::sync::Arc;
 use std::time::Duration;
 use vyre::driver::registry;
-use vyre::host::{Error, Kernel};
-use vyre::validate::ValidProgram;
-use vyre::{BackendError, Program, VyreBackend};
+use vyre::host::Error;
+use vyre::{BackendError, VyreBackend};
 
 /// A backend that would take longer than this for one run is given a smaller size ...
 const RUN_MAX: Duration = Duration::from_secs(1);
@@ -80,11 +79,6 @@ fn busy() -> Vec<String> {
     busy.map(note).into_iter().collect()
 }
 
-/// Parses and validates the kernels of a benchmark.
-pub(crate) fn programs(sources: &[&str]) -> Result<Vec<ValidProgram>, Error> {
-    sources.iter().map(|source| Ok(Kernel::parse(source)?.program().clone())).collect()
-}
-
 struct Run<'o> {
     options: &'o Options,
     backends: Vec<Arc<dyn VyreBackend>>,
@@ -131,14 +125,12 @@ impl Run<'_> {
     }
 
     fn benchmark(&mut self, benchmark: &'static Benchmark) -> Result<(), Error> {
-        let valid = programs(benchmark.kernels)?;
-        let programs: Vec<Program> = valid.iter().map(|valid| valid.program().clone()).collect();
-        let tiny = self.expected(benchmark, &valid)?;
-        self.cold_ns = self.backends.iter().map(|backend| cold(backend, &programs, &tiny.case)).collect();
+        let tiny = self.expected(benchmark)?;
+        self.cold_ns = self.backends.iter().map(|backend| cold(backend, &tiny.case)).collect();
         // Backends by the size they get, the greatest first.
         let mut sizes: Vec<(u32, Vec<usize>)> = Vec::new();
         for at in 0..self.backends.len() {
-            let size = self.size_for(benchmark, &programs, at);
+            let size = self.size_for(benchmark, at);
             match sizes.iter_mut().find(|(other, _)| *other == size) {
                 Some((_, backends)) => backends.push(at),
                 None => sizes.push((size, vec![at])),
@@ -149,7 +141,7 @@ impl Run<'_> {
         }
         sizes.sort_by_key(|(size, _)| std::cmp::Reverse(*size));
         for (size, backends) in sizes {
-            let group = self.group(benchmark, &programs, size, &backends, &tiny)?;
+            let group = self.group(benchmark, size, &backends, &tiny)?;
             self.groups.push(group);
         }
         Ok(())
@@ -166,15 +158,15 @@ impl Run<'_> {
     }
 
     /// The reference's results at the tiny size, which the plain baseline must have too.
-    fn expected(&mut self, benchmark: &Benchmark, programs: &[ValidProgram]) -> Result<Checked, Error> {
+    fn expected(&mut self, benchmark: &Benchmark) -> Result<Checked, Error> {
         (self.progress)(&format!("{}: the reference's results", benchmark.name));
         let case = (benchmark.make)(benchmark.tiny);
-        let written = check::reference(programs, &case)?;
+        let written = check::reference(&case)?;
         Ok(Checked { case, written })
     }
 
     /// The size for a backend: what is asked for, or the benchmark's own where the backend can bear it.
-    fn size_for(&mut self, benchmark: &Benchmark, programs: &[Program], backend: usize) -> u32 {
+    fn size_for(&mut self, benchmark: &Benchmark, backend: usize) -> u32 {
         let asked = self.asked_size(benchmark);
         let fixed = self.options.sizes.iter().any(|(name, _)| *name == benchmark.name);
         if fixed || self.options.quick {
@@ -186,7 +178,7 @@ impl Run<'_> {
         let mut size = benchmark.tiny;
         loop {
             let case = (benchmark.make)(size);
-            let mut contender = Host::new(Arc::clone(&backend), programs, &case);
+            let mut contender = Host::new(Arc::clone(&backend), &case);
             // One that fails is measured at the full size, where its error is shown.
             let warm = contender.run().and_then(|_| measure::one_call(&mut contender));
             let Ok(time) = warm else { return asked };
@@ -217,7 +209,6 @@ impl Run<'_> {
     fn group(
         &mut self,
         benchmark: &'static Benchmark,
-        programs: &[Program],
         size: u32,
         backends: &[usize],
         tiny: &Checked,
@@ -238,8 +229,8 @@ impl Run<'_> {
         for entry in self.entries(benchmark, backends) {
             let mut row = self.row(&entry);
             (self.progress)(&format!("{} {size}: {}", benchmark.name, row.contender));
-            let checked = self.checked(programs, &entry, tiny);
-            match checked.and_then(|()| self.warm(programs, &entry, &full)) {
+            let checked = self.checked(&entry, tiny);
+            match checked.and_then(|()| self.warm(&entry, &full)) {
                 Ok(runner) => runners.push((group.rows.len(), runner)),
                 Err(outcome) => row.outcome = outcome,
             }
@@ -285,35 +276,25 @@ impl Run<'_> {
         Row { contender, mode, backend: backend.map(id), cold_ns, outcome: Outcome::Wrong(String::new()) }
     }
 
-    fn contender<'c>(
-        &self,
-        programs: &'c [Program],
-        entry: &Entry,
-        case: &'c Case,
-    ) -> Result<Box<dyn Contender + 'c>, Outcome> {
+    fn contender<'c>(&self, entry: &Entry, case: &'c Case) -> Result<Box<dyn Contender + 'c>, Outcome> {
         let backend = |at: &usize| Arc::clone(&self.backends[*at]);
         Ok(match entry {
             Entry::Baseline(baseline) => Box::new(Native::new(case, baseline)),
-            Entry::Host(at) => Box::new(Host::new(backend(at), programs, case)),
-            Entry::Resident(at) => Box::new(Resident::new(backend(at), programs, case).map_err(failed)?),
+            Entry::Host(at) => Box::new(Host::new(backend(at), case)),
+            Entry::Resident(at) => Box::new(Resident::new(backend(at), case).map_err(failed)?),
         })
     }
 
     /// Runs a contender at the tiny size and compares its results with the reference's.
-    fn checked(&self, programs: &[Program], entry: &Entry, tiny: &Checked) -> Result<(), Outcome> {
-        let mut contender = self.contender(programs, entry, &tiny.case)?;
+    fn checked(&self, entry: &Entry, tiny: &Checked) -> Result<(), Outcome> {
+        let mut contender = self.contender(entry, &tiny.case)?;
         let run = contender.reset().and_then(|()| contender.run()).and_then(|_| contender.written());
         tiny.compare("at the tiny size, against the reference", &run.map_err(failed)?)
     }
 
     /// Makes a contender ready for the clock, if its results are right.
-    fn warm<'c>(
-        &self,
-        programs: &'c [Program],
-        entry: &Entry,
-        full: &'c Checked,
-    ) -> Result<Runner<'c>, Outcome> {
-        let contender = self.contender(programs, entry, &full.case)?;
+    fn warm<'c>(&self, entry: &Entry, full: &'c Checked) -> Result<Runner<'c>, Outcome> {
+        let contender = self.contender(entry, &full.case)?;
         let (runner, written) = Runner::warm_up(contender).map_err(failed)?;
         full.compare("against plain Rust", &written)?;
         Ok(runner)
@@ -359,8 +340,8 @@ fn by_plain_rust(benchmark: &Benchmark, size: u32) -> Result<Checked, Error> {
 }
 
 /// What a backend takes for its first run of programs; nothing where it fails, which is told later.
-fn cold(backend: &Arc<dyn VyreBackend>, programs: &[Program], case: &Case) -> Option<f64> {
-    let time = measure::one_call(&mut Host::new(Arc::clone(backend), programs, case));
+fn cold(backend: &Arc<dyn VyreBackend>, case: &Case) -> Option<f64> {
+    let time = measure::one_call(&mut Host::new(Arc::clone(backend), case));
     time.ok().map(|time| time.as_nanos() as f64)
 }
 

@@ -2,7 +2,7 @@
 //!
 //! This crate is the front door. [`host`] runs a kernel from Rust in five lines, [`ir`] has the program form and the
 //! builder, [`spec`] the inputs that command lines and test files write, [`filetest`] the tests that `.vyre` files are,
-//! [`conform`] the suite that any backend can be measured by.
+//! [`algorithms`] what runs over a whole device, [`conform`] the suite that any backend can be measured by.
 //!
 //! ```
 //! use vyre::host::Kernel;
@@ -18,6 +18,7 @@ pub mod host;
 pub mod show;
 pub mod spec;
 
+pub use vyre_algorithms as algorithms;
 pub use vyre_conform as conform;
 pub use vyre_driver as driver;
 pub use vyre_driver::{BackendError, DispatchConfig, VyreBackend};

@@ -12,7 +12,6 @@ pub(super) static DFA: Benchmark = Benchmark {
     size_min: 4,
     size_max: u32::MAX - 3,
     power: 1,
-    kernels: &[include_str!("../../kernels/dfa.vyre")],
     make,
     // Extraction, index, mask, shift and sum; the look-up itself counts as memory.
     ops: |size, _| 5 * u64::from(size & !3),
@@ -68,7 +67,12 @@ fn make(size: u32) -> Case {
     }
     let records = starts.len() as u32 - 1;
     let reads = vec![words(&text), starts, table()];
-    Case::single(reads, Written::result(records as usize), [groups(records, 256), 1, 1])
+    Case::single(
+        include_str!("../../kernels/dfa.vyre"),
+        reads,
+        Written::result(records as usize),
+        [groups(records, 256), 1, 1],
+    )
 }
 
 #[inline(always)]

@@ -1,7 +1,8 @@
 //! Counts bytes by value.
 
-use crate::case::{Baseline, Benchmark, Case, OpKind, PLAIN, Written, groups, random_words};
+use crate::case::{Baseline, Benchmark, Case, OpKind, PLAIN, random_words};
 use rayon::prelude::*;
+use vyre::algorithms::Plan;
 
 /// Bytes that one thread counts at a time.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -15,7 +16,6 @@ pub(super) static HISTOGRAM: Benchmark = Benchmark {
     size_min: 4,
     size_max: u32::MAX - 3,
     power: 1,
-    kernels: &[include_str!("../../kernels/histogram.vyre")],
     make,
     // An extraction and an addition.
     ops: |size, _| 2 * u64::from(size & !3),
@@ -24,8 +24,8 @@ pub(super) static HISTOGRAM: Benchmark = Benchmark {
 };
 
 fn make(size: u32) -> Case {
-    let words = random_words(6, size as usize / 4);
-    Case::single(vec![words], Written::result(256), [groups(size / 4, 16384), 1, 1])
+    let plan = Plan::histogram(size as usize & !3).expect("its size is checked");
+    Case::of(plan, vec![random_words(6, size as usize / 4)])
 }
 
 fn count(read: &[Vec<u32>], write: &mut [Vec<u32>], chunk: impl Fn(&mut [u32; 256], &[u8]) + Sync) {

@@ -15,7 +15,6 @@ pub(super) static MANDELBROT: Benchmark = Benchmark {
     size_min: 1,
     size_max: 1 << 15,
     power: 2,
-    kernels: &[include_str!("../../kernels/mandelbrot.vyre")],
     make,
     // Three products, five sums and a comparison a step; of the last one only what the comparison needs.
     ops: |_, results| {
@@ -29,7 +28,12 @@ fn make(size: u32) -> Case {
     let view = [-2.0, -1.25, 2.5 / size as f32].map(f32::to_bits).to_vec();
     let pixels = size as usize * size as usize;
     let grid = [groups(size, 16), groups(size, 16), 1];
-    Case::single(vec![view, vec![size; 2]], Written::result(pixels), grid)
+    Case::single(
+        include_str!("../../kernels/mandelbrot.vyre"),
+        vec![view, vec![size; 2]],
+        Written::result(pixels),
+        grid,
+    )
 }
 
 struct View {

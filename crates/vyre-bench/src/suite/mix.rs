@@ -15,7 +15,6 @@ pub(super) static MIX: Benchmark = Benchmark {
     size_min: 1,
     size_max: 1 << 30,
     power: 1,
-    kernels: &[include_str!("../../kernels/mix.vyre")],
     make,
     // Three shifts, three exclusive ors, two products and a sum.
     ops: |size, _| 9 * u64::from(ROUNDS) * u64::from(size),
@@ -25,7 +24,12 @@ pub(super) static MIX: Benchmark = Benchmark {
 
 fn make(size: u32) -> Case {
     let start = random_words(3, size as usize);
-    Case::single(Vec::new(), Written::update(start), [groups(size, 256), 1, 1])
+    Case::single(
+        include_str!("../../kernels/mix.vyre"),
+        Vec::new(),
+        Written::update(start),
+        [groups(size, 256), 1, 1],
+    )
 }
 
 #[inline(always)]

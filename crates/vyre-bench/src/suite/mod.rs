@@ -20,11 +20,12 @@ use crate::case::Benchmark;
 use std::sync::LazyLock;
 
 /// All benchmarks, in the order in which they are shown.
-pub static BENCHMARKS: [&Benchmark; 11] = [
+pub static BENCHMARKS: [&Benchmark; 12] = [
     &saxpy::SAXPY,
     &mix::MIX,
     &mandelbrot::MANDELBROT,
     &matmul::MATMUL,
+    &matmul::TILED,
     &histogram::HISTOGRAM,
     &reduce::TREE,
     &reduce::SUM,

@@ -1,8 +1,11 @@
 //! The sum of u32 elements, wrapping: by the textbook's tree, and as it is written for speed.
 
 use super::{CHUNK, widest};
-use crate::case::{Baseline, Benchmark, Bind, Case, OpKind, PLAIN, Step, Written, groups, random_words};
+use crate::case::{
+    Baseline, Benchmark, Bind, Case, OpKind, PLAIN, Step, Written, groups, program, random_words,
+};
 use rayon::prelude::*;
+use vyre::algorithms::{Fold, Plan};
 
 pub(super) static TREE: Benchmark = Benchmark {
     name: "tree",
@@ -13,8 +16,7 @@ pub(super) static TREE: Benchmark = Benchmark {
     size_min: 1,
     size_max: 1 << 30,
     power: 1,
-    kernels: &[include_str!("../../kernels/tree.vyre")],
-    make: |size| make(size, 256),
+    make: tree,
     ops: |size, _| u64::from(size),
     kind: OpKind::U32,
     baselines: BASELINES,
@@ -23,8 +25,7 @@ pub(super) static TREE: Benchmark = Benchmark {
 pub(super) static SUM: Benchmark = Benchmark {
     name: "sum",
     about: "sum with 16 elements a lane, then by subgroups",
-    kernels: &[include_str!("../../kernels/sum.vyre")],
-    make: |size| make(size, 4096),
+    make: sum_plan,
     ..TREE
 };
 
@@ -33,27 +34,28 @@ const BASELINES: &[Baseline] = &[
     Baseline { label: "rust simd", run: |read, write| over_chunks(read, write, |x| widest(|| sum(x))) },
 ];
 
-/// Levels that each leave one sum for `each` elements, until one is left.
-fn make(size: u32, each: u32) -> Case {
-    let mut writes = Vec::new();
+/// Levels that each leave one sum for 256 elements, until one is left.
+fn tree(size: u32) -> Case {
+    let mut writes = vec![Written::result(1)];
     let mut steps = Vec::new();
     let mut from = Bind::Read(0);
     let mut count = size;
-    loop {
-        count = groups(count, each);
-        let to = Bind::Write(writes.len());
-        writes.push(if count > 1 { Written::between(count as usize) } else { Written::result(1) });
-        steps.push(Step { kernel: 0, grid: [count, 1, 1], binds: vec![from, to] });
-        from = to;
-        if count <= 1 {
-            return Case {
-                reads: vec![random_words(7, size as usize)],
-                writes,
-                steps,
-                bytes: 4 * u64::from(size),
-            };
+    while steps.is_empty() || count > 1 {
+        count = groups(count, 256);
+        let to = if count > 1 { Bind::Write(writes.len()) } else { Bind::Write(0) };
+        if count > 1 {
+            writes.push(Written::between(count as usize));
         }
+        steps.push(Step { program: 0, grid: [count, 1, 1], binds: vec![from, to] });
+        from = to;
     }
+    let programs = vec![program(include_str!("../../kernels/tree.vyre"))];
+    Case { programs, reads: vec![random_words(7, size as usize)], writes, steps, bytes: 4 * u64::from(size) }
+}
+
+fn sum_plan(size: u32) -> Case {
+    let plan = Plan::reduce::<u32>(Fold::Add, size as usize).expect("its size is checked");
+    Case::of(plan, vec![random_words(7, size as usize)])
 }
 
 #[inline(always)]
@@ -63,5 +65,5 @@ fn sum(x: &[u32]) -> u32 {
 
 fn over_chunks(read: &[Vec<u32>], write: &mut [Vec<u32>], sum: impl Fn(&[u32]) -> u32 + Sync + Send) {
     let total = read[0].par_chunks(CHUNK).map(sum).reduce(|| 0, u32::wrapping_add);
-    write.last_mut().expect("a level leaves the sum")[0] = total;
+    write[0][0] = total;
 }

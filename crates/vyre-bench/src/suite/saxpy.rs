@@ -13,7 +13,6 @@ pub(super) static SAXPY: Benchmark = Benchmark {
     size_min: 1,
     size_max: 1 << 30,
     power: 1,
-    kernels: &[include_str!("../../kernels/saxpy.vyre")],
     make,
     ops: |size, _| 2 * u64::from(size),
     kind: OpKind::F32,
@@ -29,7 +28,12 @@ pub(super) static SAXPY: Benchmark = Benchmark {
 fn make(size: u32) -> Case {
     let count = size as usize;
     let reads = vec![vec![1.5f32.to_bits()], random_floats(1, count)];
-    Case::single(reads, Written::update(random_floats(2, count)), [groups(size, 256), 1, 1])
+    Case::single(
+        include_str!("../../kernels/saxpy.vyre"),
+        reads,
+        Written::update(random_floats(2, count)),
+        [groups(size, 256), 1, 1],
+    )
 }
 
 #[inline(always)]

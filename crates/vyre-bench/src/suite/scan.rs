@@ -1,23 +1,19 @@
 //! Prefix sums of u32 elements, wrapping.
 
 use super::CHUNK;
-use crate::case::{Baseline, Benchmark, Bind, Case, OpKind, PLAIN, Step, Written, groups, random_words};
+use crate::case::{Baseline, Benchmark, Case, OpKind, PLAIN, random_words};
 use rayon::prelude::*;
-
-/// Elements of one subgroup, and of one workgroup.
-const SEGMENT: u32 = 512;
-const GROUP: u32 = 4096;
+use vyre::algorithms::{Plan, Scan};
 
 pub(super) static SCAN: Benchmark = Benchmark {
     name: "scan",
     about: "inclusive prefix sums: sums on the way up, scans on the way down",
     unit: "elements",
     size: 1 << 24,
-    tiny: 270_001,
+    tiny: 70_001,
     size_min: 1,
     size_max: 1 << 30,
     power: 1,
-    kernels: &[include_str!("../../kernels/scan_sums.vyre"), include_str!("../../kernels/scan.vyre")],
     make,
     ops: |size, _| u64::from(size),
     kind: OpKind::U32,
@@ -25,32 +21,8 @@ pub(super) static SCAN: Benchmark = Benchmark {
 };
 
 fn make(size: u32) -> Case {
-    // Read: the elements, 0 and 1 for exclusive and inclusive, and no offset for the first segment of the last level.
-    let reads = vec![random_words(8, size as usize), vec![0], vec![1], vec![0]];
-    let mut writes = vec![Written::result(size as usize)];
-    let mut steps = Vec::new();
-    let mut between = |count: u32| {
-        writes.push(Written::between(count as usize));
-        Bind::Write(writes.len() - 1)
-    };
-    // Each level's elements, and how many.
-    let mut levels = vec![(Bind::Read(0), size)];
-    while let Some((from, count)) = levels.last().copied().filter(|(_, count)| *count > SEGMENT) {
-        let sums = between(groups(count, SEGMENT));
-        steps.push(Step { kernel: 0, grid: [groups(count, GROUP), 1, 1], binds: vec![from, sums] });
-        levels.push((sums, groups(count, SEGMENT)));
-    }
-    let mut offsets = Bind::Read(3);
-    while let Some((from, count)) = levels.pop() {
-        let (inclusive, to) = match levels.is_empty() {
-            true => (Bind::Read(2), Bind::Write(0)),
-            false => (Bind::Read(1), between(count)),
-        };
-        let grid = [groups(count, GROUP), 1, 1];
-        steps.push(Step { kernel: 1, grid, binds: vec![inclusive, from, offsets, to] });
-        offsets = to;
-    }
-    Case { reads, writes, steps, bytes: 8 * u64::from(size) }
+    let plan = Plan::scan::<u32>(Scan::Inclusive, size as usize).expect("its size is checked");
+    Case::of(plan, vec![random_words(8, size as usize)])
 }
 
 fn sum(x: &[u32]) -> u32 {

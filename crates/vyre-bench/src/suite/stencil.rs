@@ -13,7 +13,6 @@ pub(super) static STENCIL: Benchmark = Benchmark {
     size_min: 1,
     size_max: 1 << 15,
     power: 2,
-    kernels: &[include_str!("../../kernels/stencil.vyre")],
     make,
     ops: |size, _| 7 * u64::from(size.saturating_sub(2)).pow(2),
     kind: OpKind::F32,
@@ -29,7 +28,12 @@ pub(super) static STENCIL: Benchmark = Benchmark {
 fn make(size: u32) -> Case {
     let cells = size as usize * size as usize;
     let reads = vec![vec![size; 2], random_floats(9, cells)];
-    Case::single(reads, Written::result(cells), [groups(size, 64), groups(size, 4), 1])
+    Case::single(
+        include_str!("../../kernels/stencil.vyre"),
+        reads,
+        Written::result(cells),
+        [groups(size, 64), groups(size, 4), 1],
+    )
 }
 
 /// The row above, the row itself and the row below.

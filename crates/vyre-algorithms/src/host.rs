@@ -1,0 +1,74 @@
+//! The algorithms on slices of the host.
+
+use crate::matmul::Shape;
+use crate::plan::{Plan, refused};
+use crate::reduce::Fold;
+use crate::scan::Scan;
+use vyre_driver::{BackendError, VyreBackend};
+use vyre_foundation::ir::builder::{Element, Number};
+
+/// Elements as the bytes that buffers have.
+fn bytes<T: Element>(elements: &[T]) -> Vec<u8> {
+    let size = T::TYPE.bytes();
+    let mut bytes = Vec::with_capacity(elements.len() * size);
+    for element in elements {
+        bytes.extend_from_slice(&element.bits().to_le_bytes()[..size]);
+    }
+    bytes
+}
+
+fn elements<T: Element>(bytes: &[u8]) -> Vec<T> {
+    let element = |bytes: &[u8]| {
+        let mut wide = [0; 8];
+        wide[..bytes.len()].copy_from_slice(bytes);
+        T::from_bits(u64::from_le_bytes(wide))
+    };
+    bytes.chunks_exact(T::TYPE.bytes()).map(element).collect()
+}
+
+/// The first output as elements.
+fn first<T: Element>(outputs: Vec<Vec<u8>>) -> Vec<T> {
+    outputs.first().map_or_else(Vec::new, |bytes| elements(bytes))
+}
+
+/// One value from all elements: [`Plan::reduce`].
+pub fn reduce<T: Number>(backend: &dyn VyreBackend, fold: Fold, x: &[T]) -> Result<T, BackendError> {
+    let folded = Plan::reduce::<T>(fold, x.len())?.run(backend, &[&bytes(x)])?;
+    Ok(first(folded)[0])
+}
+
+/// Prefix sums: [`Plan::scan`].
+pub fn scan<T: Number>(backend: &dyn VyreBackend, scan: Scan, x: &[T]) -> Result<Vec<T>, BackendError> {
+    Plan::scan::<T>(scan, x.len())?.run(backend, &[&bytes(x)]).map(first)
+}
+
+/// How often each value is among the bytes: [`Plan::histogram`].
+pub fn histogram(backend: &dyn VyreBackend, x: &[u8]) -> Result<[u32; 256], BackendError> {
+    let mut words = x.to_vec();
+    words.resize(x.len().next_multiple_of(4), 0);
+    let counts: Vec<u32> = Plan::histogram(x.len())?.run(backend, &[&words]).map(first)?;
+    Ok(std::array::from_fn(|value| counts[value]))
+}
+
+/// Whether `given` elements are the rows times columns of a matrix.
+fn check(name: &str, given: usize, [rows, columns]: [usize; 2]) -> Result<(), BackendError> {
+    match rows.checked_mul(columns) == Some(given) {
+        true => Ok(()),
+        false => refused(
+            format!("{name} has {given} elements, and the shape says {rows} x {columns}"),
+            "pass matrices of the shape's sizes",
+        ),
+    }
+}
+
+/// A product of matrices in f32, stored by rows: [`Plan::matmul`].
+pub fn matmul(
+    backend: &dyn VyreBackend,
+    shape: Shape,
+    a: &[f32],
+    b: &[f32],
+) -> Result<Vec<f32>, BackendError> {
+    check("a", a.len(), [shape.m, shape.k])?;
+    check("b", b.len(), [shape.k, shape.n])?;
+    Plan::matmul(shape)?.run(backend, &[&bytes(a), &bytes(b)]).map(first)
+}

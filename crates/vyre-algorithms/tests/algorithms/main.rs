@@ -1,0 +1,5 @@
+//! The algorithms against plain Rust, on the interpreter with its race checks and on the CPU.
+
+mod common;
+mod matmul;
+mod sums;

@@ -1,0 +1,57 @@
+//! Products of matrices against plain loops, at sizes that fit no tile.
+
+use crate::common::{cpu, everywhere, random};
+use proptest::prelude::*;
+use vyre_algorithms::{Plan, Shape};
+
+/// Floats of which some products vanish below the least one: a sum may become -0.0.
+fn floats(seed: u64, len: usize) -> Vec<f32> {
+    let float = |bits: u64| match bits % 8 {
+        0 => -0.0,
+        1 => f32::from_bits((bits >> 32) as u32 & 0x8000_00ff),
+        2 => -1e-40,
+        _ => (bits >> 32) as i32 as f32 / 1e9,
+    };
+    (0..len).map(|at| float(random(seed, at))).collect()
+}
+
+fn bytes(x: &[f32]) -> Vec<u8> {
+    x.iter().flat_map(|x| x.to_le_bytes()).collect()
+}
+
+fn check(shape: Shape, seed: u64) {
+    let Shape { m, n, k } = shape;
+    let (a, b) = (floats(seed, m * k), floats(seed + 1, k * n));
+    let element = |at: usize| (0..k).fold(0.0f32, |sum, l| a[at / n * k + l].mul_add(b[l * n + at % n], sum));
+    let c: Vec<f32> = (0..m * n).map(element).collect();
+    let found = everywhere(&Plan::matmul(shape).unwrap(), &[bytes(&a), bytes(&b)]);
+    assert!(found == [bytes(&c)], "{shape:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_shape(m in 0..150usize, n in 0..150usize, k in 0..40usize, seed in 0..u64::MAX) {
+        check(Shape { m, n, k }, seed);
+    }
+}
+
+#[test]
+fn about_the_tiles() {
+    for [m, n, k] in
+        [[1, 1, 1], [128, 128, 8], [127, 129, 7], [129, 132, 16], [3, 4, 24], [5, 256, 0], [130, 6, 9]]
+    {
+        check(Shape { m, n, k }, 7);
+    }
+}
+
+#[test]
+fn products_of_another_shape_are_refused() {
+    let cpu = cpu();
+    let shape = Shape { m: 2, n: 2, k: 2 };
+    let error = vyre_algorithms::matmul(&cpu, shape, &[1.0; 4], &[1.0; 3]).unwrap_err().to_string();
+    assert!(error.contains("Fix:"), "{error}");
+    let error = Plan::matmul(Shape { m: 1 << 20, n: 4, k: 1 << 20 }).unwrap_err().to_string();
+    assert!(error.contains("Fix:"), "{error}");
+}
