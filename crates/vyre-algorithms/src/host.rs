@@ -72,3 +72,48 @@ pub fn matmul(
     check("b", b.len(), [shape.k, shape.n])?;
     Plan::matmul(shape)?.run(backend, &[&bytes(a), &bytes(b)]).map(first)
 }
+
+/// A product of matrices of i8 in i32, a stored by rows and b by columns: [`Plan::matmul_i8`].
+pub fn matmul_i8(
+    backend: &dyn VyreBackend,
+    shape: Shape,
+    a: &[i8],
+    b: &[i8],
+) -> Result<Vec<i32>, BackendError> {
+    check("a", a.len(), [shape.m, shape.k])?;
+    check("b", b.len(), [shape.n, shape.k])?;
+    Plan::matmul_i8(shape)?.run(backend, &[&bytes(a), &bytes(b)]).map(first)
+}
+
+/// Whether two inputs have one length.
+fn check_pairs(what: &str, [one, other]: [usize; 2]) -> Result<(), BackendError> {
+    match one == other {
+        true => Ok(()),
+        false => refused(format!("{other} {what} for {one} elements"), "give one for each element"),
+    }
+}
+
+/// The elements that are kept, in their order: [`Plan::compact`].
+pub fn compact<T: Number>(backend: &dyn VyreBackend, x: &[T], keep: &[bool]) -> Result<Vec<T>, BackendError> {
+    check_pairs("flags", [x.len(), keep.len()])?;
+    let keep: Vec<u8> = keep.iter().map(|keep| u8::from(*keep)).collect();
+    let outputs = Plan::compact::<T>(x.len())?.run(backend, &[&bytes(x), &keep])?;
+    let kept: Vec<u32> = elements(&outputs[1]);
+    Ok(elements(&outputs[0][..kept[0] as usize * T::TYPE.bytes()]))
+}
+
+/// The keys in ascending order: [`Plan::sort`].
+pub fn sort(backend: &dyn VyreBackend, keys: &[u32]) -> Result<Vec<u32>, BackendError> {
+    Plan::sort(keys.len(), false)?.run(backend, &[&bytes(keys)]).map(first)
+}
+
+/// The keys in ascending order, each with its value; equal keys keep their order: [`Plan::sort`].
+pub fn sort_pairs(
+    backend: &dyn VyreBackend,
+    keys: &[u32],
+    values: &[u32],
+) -> Result<(Vec<u32>, Vec<u32>), BackendError> {
+    check_pairs("values", [keys.len(), values.len()])?;
+    let outputs = Plan::sort(keys.len(), true)?.run(backend, &[&bytes(keys), &bytes(values)])?;
+    Ok((elements(&outputs[0]), elements(&outputs[1])))
+}

@@ -15,15 +15,18 @@
 //! The order of float sums is part of each definition (`docs/algorithms.md`), so their bits are the same everywhere too. No
 //! workgroup waits for another: what must be known of all comes from an earlier dispatch.
 
+mod compact;
 mod histogram;
 mod host;
 mod matmul;
+mod matmul_i8;
 mod plan;
 mod programs;
 mod reduce;
 mod scan;
+mod sort;
 
-pub use host::{histogram, matmul, reduce, scan};
+pub use host::{compact, histogram, matmul, matmul_i8, reduce, scan, sort, sort_pairs};
 pub use matmul::Shape;
 pub use plan::{Buffer, Plan, Prepared, Role, Step};
 pub use reduce::Fold;

@@ -2,4 +2,5 @@
 
 mod common;
 mod matmul;
+mod moves;
 mod sums;

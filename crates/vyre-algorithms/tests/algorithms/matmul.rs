@@ -20,6 +20,21 @@ fn bytes(x: &[f32]) -> Vec<u8> {
 }
 
 fn check(shape: Shape, seed: u64) {
+    check_f32(shape, seed);
+    check_i8(shape, seed);
+}
+
+fn check_i8(shape: Shape, seed: u64) {
+    let Shape { m, n, k } = shape;
+    let bytes = |seed, len| (0..len).map(|at| random(seed, at) as u8).collect::<Vec<u8>>();
+    let (a, b) = (bytes(seed, m * k), bytes(seed + 1, n * k));
+    let product = |a: u8, b: u8| i32::from(a as i8) * i32::from(b as i8);
+    let element = |at: usize| (0..k).map(|l| product(a[at / n * k + l], b[at % n * k + l])).sum::<i32>();
+    let c: Vec<u8> = (0..m * n).flat_map(|at| element(at).to_le_bytes()).collect();
+    assert!(everywhere(&Plan::matmul_i8(shape).unwrap(), &[a, b]) == [c], "{shape:?}");
+}
+
+fn check_f32(shape: Shape, seed: u64) {
     let Shape { m, n, k } = shape;
     let (a, b) = (floats(seed, m * k), floats(seed + 1, k * n));
     let element = |at: usize| (0..k).fold(0.0f32, |sum, l| a[at / n * k + l].mul_add(b[l * n + at % n], sum));
@@ -32,16 +47,24 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_shape(m in 0..150usize, n in 0..150usize, k in 0..40usize, seed in 0..u64::MAX) {
+    fn any_shape(m in 0..150usize, n in 0..150usize, k in 0..90usize, seed in 0..u64::from(u32::MAX)) {
         check(Shape { m, n, k }, seed);
     }
 }
 
 #[test]
 fn about_the_tiles() {
-    for [m, n, k] in
-        [[1, 1, 1], [128, 128, 8], [127, 129, 7], [129, 132, 16], [3, 4, 24], [5, 256, 0], [130, 6, 9]]
-    {
+    for [m, n, k] in [
+        [1, 1, 1],
+        [128, 128, 8],
+        [127, 129, 7],
+        [129, 132, 16],
+        [3, 4, 24],
+        [5, 256, 0],
+        [130, 6, 9],
+        [4, 4, 64],
+        [129, 8, 128],
+    ] {
         check(Shape { m, n, k }, 7);
     }
 }

@@ -5,31 +5,37 @@
 //! rayon, built for any processor of its kind. The second one takes pains: blocking, and the vectors that this
 //! processor has, found at run time.
 
+mod compact;
 mod dfa;
 mod histogram;
 mod mandelbrot;
 mod matmul;
+mod matmul_i8;
 mod mix;
 mod reduce;
 mod saxpy;
 mod scan;
 mod sha256;
+mod sort;
 mod stencil;
 
 use crate::case::Benchmark;
 use std::sync::LazyLock;
 
 /// All benchmarks, in the order in which they are shown.
-pub static BENCHMARKS: [&Benchmark; 12] = [
+pub static BENCHMARKS: [&Benchmark; 15] = [
     &saxpy::SAXPY,
     &mix::MIX,
     &mandelbrot::MANDELBROT,
     &matmul::MATMUL,
     &matmul::TILED,
+    &matmul_i8::MATMUL_I8,
     &histogram::HISTOGRAM,
     &reduce::TREE,
     &reduce::SUM,
     &scan::SCAN,
+    &compact::COMPACT,
+    &sort::SORT,
     &sha256::SHA256,
     &dfa::DFA,
     &stencil::STENCIL,
