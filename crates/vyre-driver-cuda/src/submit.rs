@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vyre_driver::admission::CheckedProgram;
-use vyre_driver::pipeline::DiskCache;
+use vyre_driver::pipeline::{DiskCache, cache_dir};
 use vyre_driver::queue::{About, Launch, Queue, Stop, Times, Work};
 use vyre_driver::{BackendError, DeviceProfile, DeviceTimingQuality};
 use vyre_foundation::limits;
@@ -56,15 +56,7 @@ impl CudaConfig {
                 ))
             })?,
         };
-        let home = || {
-            let xdg = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-            xdg.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
-        };
-        let cache = match std::env::var_os("VYRE_CACHE") {
-            Some(dir) => Some(PathBuf::from(dir)).filter(|dir| !dir.as_os_str().is_empty()),
-            None => home().map(|dir| dir.join("vyre")),
-        };
-        Ok(CudaConfig { ordinal, cache: cache.map(|dir| dir.join(ID)) })
+        Ok(CudaConfig { ordinal, cache: cache_dir(ID) })
     }
 }
 

@@ -19,6 +19,8 @@ pub struct BackendRegistration {
     pub id: &'static str,
     /// Routing prefers the highest.
     pub precedence: u32,
+    /// Whether routing prefers every other, as far as that can be told without opening it.
+    pub last_resort: fn() -> bool,
     /// What it runs on, in a few words.
     pub description: &'static str,
     /// Opens the backend's device, or says why that cannot be.
@@ -51,10 +53,19 @@ inventory::collect!(BackendRegistration);
 #[macro_export]
 macro_rules! register_backend {
     (id: $id:expr, precedence: $precedence:expr, description: $description:expr, open: $open:expr $(,)?) => {
+        $crate::register_backend! {
+            id: $id, precedence: $precedence, description: $description, open: $open, last_resort: || false,
+        }
+    };
+    (
+        id: $id:expr, precedence: $precedence:expr, description: $description:expr, open: $open:expr,
+        last_resort: $last_resort:expr $(,)?
+    ) => {
         $crate::registry::inventory::submit! {
             $crate::registry::BackendRegistration {
                 id: $id,
                 precedence: $precedence,
+                last_resort: $last_resort,
                 description: $description,
                 open: $open,
             }

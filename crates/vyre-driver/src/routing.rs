@@ -63,7 +63,11 @@ pub fn route(
             suits(&*backend, program, inputs, config)?;
             Ok(Route { backend, passed_over: Vec::new() })
         }
-        Choice::Auto => route_among(&registry::registrations(), program, inputs, config),
+        Choice::Auto => {
+            let mut all = registry::registrations();
+            all.sort_by_cached_key(|registration| (registration.last_resort)());
+            route_among(&all, program, inputs, config)
+        }
     }
 }
 

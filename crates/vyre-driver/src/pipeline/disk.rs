@@ -24,6 +24,21 @@ pub struct DiskCache {
     corrupt: AtomicU64,
 }
 
+/// Where a backend keeps what it compiled: in `VYRE_CACHE`, or in the user's directory for caches. An empty `VYRE_CACHE` is
+/// nowhere.
+#[must_use]
+pub fn cache_dir(backend: &str) -> Option<PathBuf> {
+    let home = || {
+        let xdg = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+        xdg.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))
+    };
+    let cache = match std::env::var_os("VYRE_CACHE") {
+        Some(dir) => Some(PathBuf::from(dir)).filter(|dir| !dir.as_os_str().is_empty()),
+        None => home().map(|dir| dir.join("vyre")),
+    };
+    cache.map(|dir| dir.join(backend))
+}
+
 impl DiskCache {
     /// A cache in `dir`, made if it is missing, that drops its oldest files beyond `bytes_max`.
     pub fn open(dir: impl Into<PathBuf>, bytes_max: u64) -> io::Result<DiskCache> {

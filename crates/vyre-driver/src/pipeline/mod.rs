@@ -6,7 +6,7 @@
 mod disk;
 mod memory;
 
-pub use disk::DiskCache;
+pub use disk::{DiskCache, cache_dir};
 pub use memory::PipelineCache;
 
 use crate::backend::VyreBackend;

@@ -146,7 +146,7 @@ pub fn lower(program: &ValidProgram, options: &Options) -> Result<Shader, LowerE
         Form::Grid | Form::OneWorkgroup => Numbered { program: inlined(program)?, traps: Vec::new() },
     };
     let softened = match options.form {
-        Form::Driver => soften(&opt::optimise(&prepared)),
+        Form::Driver => soften(&optimised(&prepared)?),
         Form::Grid | Form::OneWorkgroup => soften(&prepared),
     };
     let softened = softened.map_err(rewrite)?;
@@ -174,6 +174,13 @@ pub fn lower(program: &ValidProgram, options: &Options) -> Result<Shader, LowerE
             Ok(shader)
         }
     }
+}
+
+/// Optimised, but loops stay loops: a float op of a body that is written out becomes a softened one each time, and those
+/// are long.
+fn optimised(program: &ValidProgram) -> Result<ValidProgram, LowerError> {
+    let passes: Vec<Pass> = opt::SCHEDULE.iter().filter(|pass| pass.name != "unroll").copied().collect();
+    optimise_with(program, &passes, &mut |_, _| {}).map_err(|broken| LowerError::Rewrite(broken.to_string()))
 }
 
 fn inlined(program: &ValidProgram) -> Result<ValidProgram, LowerError> {

@@ -1,0 +1,161 @@
+//! The devices of this machine, and which one is meant.
+
+use crate::ID;
+use std::path::PathBuf;
+use vyre_driver::BackendError;
+use vyre_driver::pipeline::cache_dir;
+use wgpu::{Backends, DeviceType};
+
+/// How a device is opened.
+#[derive(Clone, Debug, Default)]
+pub struct WgpuConfig {
+    /// Which device.
+    pub adapter: Selection,
+    /// Where compiled kernels and verdicts are kept between processes; `None` keeps none.
+    pub cache: Option<PathBuf>,
+}
+
+/// Which of the machine's devices.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Selection {
+    /// The first, as [`adapters`] lists them.
+    #[default]
+    First,
+    /// The one of that number in the list.
+    Number(usize),
+    /// The first whose name contains this, in any case.
+    Name(String),
+}
+
+impl WgpuConfig {
+    /// The device that `VYRE_WGPU_ADAPTER` names by number or by a part of its name, or the first; `none` is none at all.
+    /// Kernels are kept in `VYRE_CACHE`, or in the user's directory for caches. An empty `VYRE_CACHE` keeps none.
+    pub fn from_env() -> Result<WgpuConfig, BackendError> {
+        let adapter = match std::env::var("VYRE_WGPU_ADAPTER") {
+            Err(_) => Selection::First,
+            Ok(text) if text == "none" => {
+                return Err(unavailable("VYRE_WGPU_ADAPTER is `none`", "unset VYRE_WGPU_ADAPTER"));
+            }
+            Ok(text) => match text.parse() {
+                Ok(number) => Selection::Number(number),
+                Err(_) => Selection::Name(text),
+            },
+        };
+        Ok(WgpuConfig { adapter, cache: cache_dir(ID) })
+    }
+}
+
+pub(crate) fn unavailable(reason: impl Into<String>, fix: impl Into<String>) -> BackendError {
+    BackendError::Unavailable { backend: ID.into(), reason: reason.into(), fix: fix.into() }
+}
+
+/// A device of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Adapter {
+    /// The device's name.
+    pub name: String,
+    /// The driver's name and version.
+    pub driver: String,
+    /// The API that reaches it: `vulkan`, `metal` or `dx12`.
+    pub api: String,
+    /// Whether it is a processor that stands in for a GPU.
+    pub is_software: bool,
+}
+
+impl Adapter {
+    pub(crate) fn new(adapter: &wgpu::Adapter) -> Adapter {
+        let info = adapter.get_info();
+        let driver = format!("{} {}", info.driver, info.driver_info).trim().to_owned();
+        Adapter {
+            name: info.name,
+            driver: if driver.is_empty() { info.backend.to_str().to_owned() } else { driver },
+            api: info.backend.to_str().to_owned(),
+            is_software: info.device_type == DeviceType::Cpu,
+        }
+    }
+}
+
+impl std::fmt::Display for Adapter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let software = if self.is_software { ", software" } else { "" };
+        write!(f, "{} ({}, {}{software})", self.name, self.api, self.driver)
+    }
+}
+
+/// The machine's devices, in the order of their numbers: GPUs first, software last.
+pub fn adapters() -> Vec<Adapter> {
+    all(&instance()).iter().map(Adapter::new).collect()
+}
+
+pub(crate) fn instance() -> wgpu::Instance {
+    let mut wanted = wgpu::InstanceDescriptor::new_without_display_handle();
+    wanted.backends = Backends::VULKAN | Backends::METAL | Backends::DX12;
+    // Validation layers are for those who debug wgpu, whatever the build.
+    wanted.flags = wgpu::InstanceFlags::empty();
+    wgpu::Instance::new(wanted)
+}
+
+fn all(instance: &wgpu::Instance) -> Vec<wgpu::Adapter> {
+    let mut all = pollster::block_on(instance.enumerate_adapters(Backends::all()));
+    all.retain(|adapter| {
+        let flags = adapter.get_downlevel_capabilities().flags;
+        flags.contains(wgpu::DownlevelFlags::COMPUTE_SHADERS)
+    });
+    all.sort_by_key(|adapter| match adapter.get_info().device_type {
+        DeviceType::DiscreteGpu => 0,
+        DeviceType::IntegratedGpu => 1,
+        DeviceType::VirtualGpu => 2,
+        DeviceType::Other => 3,
+        DeviceType::Cpu => 4,
+    });
+    all
+}
+
+/// The adapter that is meant.
+pub(crate) fn choose(
+    instance: &wgpu::Instance,
+    selection: &Selection,
+) -> Result<wgpu::Adapter, BackendError> {
+    let mut all = all(instance);
+    if all.is_empty() {
+        return Err(unavailable(
+            "there is no Vulkan, Metal or DX12 device",
+            "install the GPU's driver, or Mesa's software driver (Debian: mesa-vulkan-drivers), or choose another backend",
+        ));
+    }
+    let at = match selection {
+        Selection::First => Some(0),
+        Selection::Number(number) => Some(*number).filter(|number| *number < all.len()),
+        Selection::Name(part) => {
+            let part = part.to_lowercase();
+            all.iter().position(|adapter| adapter.get_info().name.to_lowercase().contains(&part))
+        }
+    };
+    let Some(at) = at else {
+        let names = all.iter().enumerate().map(|(at, adapter)| format!("{at}: {}", Adapter::new(adapter)));
+        let names = names.collect::<Vec<_>>().join("; ");
+        let wanted = match selection {
+            Selection::First => "the first".to_owned(),
+            Selection::Number(number) => format!("number {number}"),
+            Selection::Name(part) => format!("`{}`", part.escape_debug()),
+        };
+        return Err(unavailable(
+            format!("no device is {wanted}"),
+            format!("choose among: {names} (VYRE_WGPU_ADAPTER)"),
+        ));
+    };
+    Ok(all.swap_remove(at))
+}
+
+/// Whether there is nothing better than a software device here, as far as that can be told in a moment: loading a driver
+/// for nothing would delay everyone who never asked for it.
+pub(crate) fn is_last_resort() -> bool {
+    if std::env::var_os("VYRE_WGPU_ADAPTER").is_some() || !cfg!(target_os = "linux") {
+        return adapters().first().is_none_or(|adapter| adapter.is_software);
+    }
+    let has_node = ["/dev/nvidiactl", "/dev/dxg", "/dev/mali0", "/dev/kgsl-3d0"]
+        .iter()
+        .any(|node| std::path::Path::new(node).exists())
+        || std::fs::read_dir("/dev/dri").is_ok_and(|mut nodes| nodes.next().is_some());
+    !has_node || adapters().first().is_none_or(|adapter| adapter.is_software)
+}

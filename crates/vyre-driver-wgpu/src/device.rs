@@ -1,0 +1,200 @@
+//! An open device: what it can do, how its errors reach us, and how it is lost.
+//!
+//! wgpu reports errors through a handler that runs on the thread whose call caused them, so each thread keeps its own last
+//! one. What hangs can neither be stopped nor torn down: wgpu's objects are in [`Kept`], which leaks them once the device
+//! is abandoned.
+
+use crate::ID;
+use crate::adapter::{self, Adapter, Selection};
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
+use std::ops::Deref;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use vyre_driver::BackendError;
+use wgpu::Features;
+
+thread_local! {
+    static LAST_ERROR: Cell<Option<wgpu::Error>> = const { Cell::new(None) };
+}
+
+/// What has become of a device.
+#[derive(Default)]
+pub(crate) struct State {
+    lost: AtomicBool,
+    /// Set where a kernel would not end: whatever touches the device again may wait for it.
+    abandoned: AtomicBool,
+    cause: Mutex<Option<String>>,
+}
+
+impl State {
+    fn lose(&self, cause: String) {
+        self.cause.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(cause);
+        self.lost.store(true, Ordering::Release);
+    }
+}
+
+/// Something of wgpu's, which is leaked if its device is abandoned.
+pub(crate) struct Kept<T> {
+    value: ManuallyDrop<T>,
+    state: Arc<State>,
+}
+
+impl<T> Deref for Kept<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T> Drop for Kept<T> {
+    #[allow(unsafe_code)]
+    fn drop(&mut self) {
+        if !self.state.abandoned.load(Ordering::Acquire) {
+            // SAFETY: it is dropped here and nowhere else.
+            unsafe { ManuallyDrop::drop(&mut self.value) };
+        }
+    }
+}
+
+pub(crate) struct Device {
+    pub(crate) queue: Kept<wgpu::Queue>,
+    pub(crate) raw: Kept<wgpu::Device>,
+    pub(crate) adapter: Adapter,
+    pub(crate) limits: wgpu::Limits,
+    pub(crate) features: Features,
+    state: Arc<State>,
+    _instance: Kept<wgpu::Instance>,
+}
+
+/// What is used where a device has it.
+const WANTED: [Features; 4] = [
+    Features::TIMESTAMP_QUERY,
+    Features::PIPELINE_CACHE,
+    Features::PASSTHROUGH_SHADERS,
+    Features::MAPPABLE_PRIMARY_BUFFERS,
+];
+
+impl Device {
+    pub(crate) fn open(selection: &Selection) -> Result<Device, BackendError> {
+        let instance = adapter::instance();
+        let chosen = adapter::choose(&instance, selection)?;
+        let (offered, limits) = (chosen.features(), chosen.limits());
+        let features = offered & WANTED.into_iter().fold(Features::empty(), |all, one| all | one);
+        let wanted = wgpu::DeviceDescriptor {
+            label: Some("vyre"),
+            required_features: features,
+            required_limits: limits.clone(),
+            ..wgpu::DeviceDescriptor::default()
+        };
+        let adapter = Adapter::new(&chosen);
+        let (raw, queue) = pollster::block_on(chosen.request_device(&wanted)).map_err(|error| {
+            adapter::unavailable(
+                format!("{adapter} does not open: {error}"),
+                "check the device's driver, or choose another device with VYRE_WGPU_ADAPTER",
+            )
+        })?;
+        let state = Arc::new(State::default());
+        raw.on_uncaptured_error(Arc::new(|error| LAST_ERROR.set(Some(error))));
+        let seen = Arc::clone(&state);
+        raw.set_device_lost_callback(move |_, cause| seen.lose(cause));
+        let kept = |value| Kept { value: ManuallyDrop::new(value), state: Arc::clone(&state) };
+        Ok(Device {
+            queue: Kept { value: ManuallyDrop::new(queue), state: Arc::clone(&state) },
+            raw: Kept { value: ManuallyDrop::new(raw), state: Arc::clone(&state) },
+            _instance: kept(instance),
+            adapter,
+            limits,
+            features,
+            state,
+        })
+    }
+
+    pub(crate) fn has(&self, feature: Features) -> bool {
+        self.features.contains(feature)
+    }
+
+    pub(crate) fn kept<T>(&self, value: T) -> Kept<T> {
+        Kept { value: ManuallyDrop::new(value), state: Arc::clone(&self.state) }
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.state.lost.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn lose(&self, cause: &str) {
+        self.state.lose(cause.to_owned());
+    }
+
+    /// Gives up on a kernel that does not end.
+    pub(crate) fn abandon(&self, cause: &str) {
+        self.state.abandoned.store(true, Ordering::Release);
+        self.lose(cause);
+    }
+
+    pub(crate) fn lost(&self) -> BackendError {
+        let cause = self.state.cause.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let cause = cause.filter(|cause| !cause.is_empty());
+        BackendError::DeviceLost {
+            backend: ID.into(),
+            cause: cause.unwrap_or_else(|| "an earlier dispatch failed".into()),
+        }
+    }
+
+    /// Whether the device can be used.
+    pub(crate) fn check(&self) -> Result<(), BackendError> {
+        if self.is_lost() { Err(self.lost()) } else { Ok(()) }
+    }
+
+    /// Runs calls of wgpu, and makes what they report an error of ours.
+    pub(crate) fn watched<T>(&self, what: &str, calls: impl FnOnce() -> T) -> Result<T, BackendError> {
+        self.check()?;
+        LAST_ERROR.take();
+        // wgpu panics where it cannot go on. Nothing of ours is half done then: what the calls made is dropped.
+        let result = catch_unwind(AssertUnwindSafe(calls));
+        match (result, LAST_ERROR.take()) {
+            (Ok(value), None) => Ok(value),
+            (_, Some(error)) => Err(self.fault(what, &error)),
+            (Err(_), None) => {
+                self.lose("wgpu panicked");
+                Err(self.lost())
+            }
+        }
+    }
+
+    fn fault(&self, what: &str, error: &wgpu::Error) -> BackendError {
+        if self.is_lost() {
+            return self.lost();
+        }
+        match error {
+            wgpu::Error::OutOfMemory { .. } => {
+                BackendError::OutOfMemory { what: what.into(), requested_bytes: 0 }
+            }
+            wgpu::Error::Validation { description, .. } | wgpu::Error::Internal { description, .. } => {
+                BackendError::new(format!(
+                    "wgpu refused {what}: {description}. Fix: report it with the program, and choose another backend meanwhile"
+                ))
+            }
+        }
+    }
+
+    /// Waits until a submission has ended, or for so long; whether it has.
+    pub(crate) fn wait(
+        &self,
+        index: &wgpu::SubmissionIndex,
+        at_most: Duration,
+    ) -> Result<bool, BackendError> {
+        let wait = wgpu::PollType::Wait { submission_index: Some(index.clone()), timeout: Some(at_most) };
+        match self.watched("a submission", || self.raw.poll(wait))? {
+            Ok(_) => Ok(true),
+            Err(wgpu::PollError::Timeout) => Ok(false),
+            Err(error) => {
+                self.lose(&error.to_string());
+                Err(self.lost())
+            }
+        }
+    }
+}

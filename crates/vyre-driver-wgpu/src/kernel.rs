@@ -1,0 +1,142 @@
+//! From programs to pipelines.
+#![allow(unsafe_code)]
+
+use crate::ID;
+use crate::device::{Device, Kept};
+use std::sync::atomic::{AtomicU64, Ordering};
+use vyre_driver::BackendError;
+use vyre_driver::admission::CheckedProgram;
+use vyre_driver::pipeline::{DiskCache, PipelineKey};
+use vyre_foundation::diagnostic::Place;
+use vyre_foundation::ir::Digest;
+use vyre_lower::bindings::{Bindings, ENTRY_POINT};
+use vyre_lower::wgsl;
+use wgpu::{BindingType, BufferBindingType, Features};
+
+/// A compiled program.
+pub struct Kernel {
+    pub(crate) pipeline: Kept<wgpu::ComputePipeline>,
+    pub(crate) layout: Kept<wgpu::BindGroupLayout>,
+    pub(crate) bindings: Bindings,
+    /// The code and place of each trap, by number.
+    pub(crate) traps: Vec<(u32, Place)>,
+    /// No two kernels have the same.
+    pub(crate) id: u64,
+}
+
+static IDS: AtomicU64 = AtomicU64::new(0);
+
+/// Lowers a program and compiles it.
+pub(crate) fn compile(
+    device: &Device,
+    cache: Option<&DiskCache>,
+    program: &CheckedProgram,
+) -> Result<Kernel, BackendError> {
+    let failed = |message: String| BackendError::CompileFailed { backend: ID.into(), message };
+    let bindings = Bindings::new(program.parts());
+    let asked = bindings.buffers.len() as u64 + u64::from(bindings.has_status);
+    let limit = u64::from(device.limits.max_storage_buffers_per_shader_stage);
+    if asked > limit {
+        let what = "the number of buffers, with that for traps (max_storage_buffers_per_shader_stage)".into();
+        return Err(BackendError::LimitExceeded { what, asked, limit, backend: ID.into() });
+    }
+    let options = wgsl::Options { form: wgsl::Form::Driver, lookup_binding: None };
+    let shader = wgsl::lower(&program.valid, &options).map_err(|error| failed(error.to_string()))?;
+    let refused = |error: BackendError| match error {
+        BackendError::Other { message } => failed(message),
+        other => other,
+    };
+    let compiled = device.watched("a shader", || build(device, cache, &bindings, &shader.source));
+    let (pipeline, layout) = compiled.map_err(refused)?;
+    let codes = shader.traps.iter().map(|(_, code)| *code);
+    Ok(Kernel {
+        pipeline: device.kept(pipeline),
+        layout: device.kept(layout),
+        traps: codes.zip(shader.places).collect(),
+        bindings,
+        id: IDS.fetch_add(1, Ordering::Relaxed),
+    })
+}
+
+fn build(
+    device: &Device,
+    cache: Option<&DiskCache>,
+    bindings: &Bindings,
+    source: &str,
+) -> (wgpu::ComputePipeline, wgpu::BindGroupLayout) {
+    let wanted =
+        wgpu::ShaderModuleDescriptor { label: None, source: wgpu::ShaderSource::Wgsl(source.into()) };
+    // SAFETY: the shader checks every index that is not proven in bounds, and each of its loops ends.
+    let module =
+        unsafe { device.raw.create_shader_module_trusted(wanted, wgpu::ShaderRuntimeChecks::unchecked()) };
+    let layout = layout(device, bindings);
+    let all = wgpu::PipelineLayoutDescriptor {
+        label: None,
+        bind_group_layouts: &[Some(&layout)],
+        immediate_size: 0,
+    };
+    let all = device.raw.create_pipeline_layout(&all);
+    let kept = Compiled::open(device, cache, source);
+    let pipeline = device.raw.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+        label: None,
+        layout: Some(&all),
+        module: &module,
+        entry_point: Some(ENTRY_POINT),
+        compilation_options: wgpu::PipelineCompilationOptions::default(),
+        cache: kept.as_ref().map(|kept| &kept.cache),
+    });
+    if let Some(kept) = kept {
+        kept.close();
+    }
+    (pipeline, layout)
+}
+
+fn layout(device: &Device, bindings: &Bindings) -> wgpu::BindGroupLayout {
+    let storage = |read_only| BufferBindingType::Storage { read_only };
+    let buffers = bindings.buffers.iter().map(|(_, writable)| (storage(!writable), false));
+    let launch = (BufferBindingType::Uniform, true);
+    let status = bindings.status().map(|_| (storage(false), false));
+    let kinds = buffers.chain([launch]).chain(status);
+    let entry = |(binding, (ty, has_dynamic_offset))| wgpu::BindGroupLayoutEntry {
+        binding: binding as u32,
+        visibility: wgpu::ShaderStages::COMPUTE,
+        ty: BindingType::Buffer { ty, has_dynamic_offset, min_binding_size: None },
+        count: None,
+    };
+    let entries: Vec<_> = kinds.enumerate().map(entry).collect();
+    device.raw.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: None, entries: &entries })
+}
+
+/// What the driver keeps of a compiled kernel, in a file of its own.
+struct Compiled<'a> {
+    cache: wgpu::PipelineCache,
+    disk: &'a DiskCache,
+    key: PipelineKey,
+    is_new: bool,
+}
+
+impl<'a> Compiled<'a> {
+    /// Named by the shader, the device and the driver, which decide it together.
+    fn open(device: &Device, disk: Option<&'a DiskCache>, source: &str) -> Option<Compiled<'a>> {
+        let disk = disk.filter(|_| device.has(Features::PIPELINE_CACHE))?;
+        let mut hasher = blake3::Hasher::new();
+        for text in [source, &device.adapter.name, &device.adapter.driver] {
+            hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
+        }
+        let program = Digest(*hasher.finalize().as_bytes());
+        let key = PipelineKey { program, backend: ID, version: env!("CARGO_PKG_VERSION"), variant: 0 };
+        let data = disk.get(&key);
+        let wanted = wgpu::PipelineCacheDescriptor { label: None, data: data.as_deref(), fallback: true };
+        // SAFETY: the file holds what a cache of this device and driver gave, and its digest was checked.
+        let cache = unsafe { device.raw.create_pipeline_cache(&wanted) };
+        Some(Compiled { cache, disk, key, is_new: data.is_none() })
+    }
+
+    fn close(self) {
+        if let (true, Some(data)) = (self.is_new, self.cache.get_data())
+            && let Err(error) = self.disk.put(&self.key, &data)
+        {
+            tracing::warn!(%error, "a compiled kernel could not be kept on disk");
+        }
+    }
+}

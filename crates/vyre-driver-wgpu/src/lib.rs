@@ -1,0 +1,39 @@
+//! The backend `wgpu`: any device with a Vulkan, Metal or DX12 driver.
+//!
+//! `adapter` finds devices and chooses one, `device` opens it and knows when it is lost, `memory` has its pool, `kernel`
+//! compiles programs, `submit` and `run` do the work that the driver layer's [`QueueBackend`](vyre_driver::queue::QueueBackend)
+//! hands over, and `probe` decides at opening whether the driver's compiler can be trusted.
+//!
+//! Nothing panics where wgpu would: its errors are taken per thread and become ours. A kernel that does not end cannot be
+//! stopped, so its device is abandoned with everything on it, and a fresh one is opened by `try_recover`.
+//!
+//! Every `unsafe` block hands wgpu something that it does not check: a shader of ours, or a file that the cache found
+//! undamaged.
+
+mod adapter;
+mod device;
+mod kernel;
+mod memory;
+mod probe;
+mod run;
+mod submit;
+
+pub use adapter::{Adapter, Selection, WgpuConfig, adapters};
+pub use submit::Wgpu;
+
+/// A device behind wgpu as a backend.
+pub type WgpuBackend = vyre_driver::queue::QueueBackend<Wgpu>;
+
+/// The id in the registry.
+const ID: &str = "wgpu";
+
+/// Opens the device that is asked for.
+pub fn open(config: &WgpuConfig) -> Result<WgpuBackend, vyre_driver::BackendError> {
+    Wgpu::open(config).map(WgpuBackend::new)
+}
+
+vyre_driver::register_backend! {
+    id: ID, precedence: 60, description: "any device with a Vulkan, Metal or DX12 driver",
+    open: || Ok(std::sync::Arc::new(open(&WgpuConfig::from_env()?)?)),
+    last_resort: adapter::is_last_resort,
+}

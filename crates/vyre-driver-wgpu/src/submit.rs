@@ -1,0 +1,321 @@
+//! Does the work that the driver layer hands over: one encoder, one submission, one wait.
+//!
+//! What a launch needs beside its buffers is made once and kept: the launch words by their contents, bind groups by what
+//! they bind. So the same dispatch again prepares nothing.
+
+use crate::ID;
+use crate::adapter::WgpuConfig;
+use crate::device::{Device, Kept};
+use crate::kernel::{self, Kernel};
+use crate::memory::{Kind, Memory, Pool};
+use crate::probe;
+use crate::run::Submission;
+use rustc_hash::FxHashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use vyre_driver::admission::CheckedProgram;
+use vyre_driver::pipeline::DiskCache;
+use vyre_driver::queue::{About, Launch, Queue, Stop, Times, Work};
+use vyre_driver::{BackendError, DeviceProfile, DeviceTimingQuality};
+use vyre_foundation::limits;
+use vyre_lower::bindings::STATUS_WORDS;
+use wgpu::{BufferUsages, Features};
+
+/// How long a kernel that should end may still take to end by itself: there is no way to stop one.
+const GRACE: Duration = Duration::from_secs(1);
+/// How long one look at the device lasts while someone may want the work to end.
+const GLANCE: Duration = Duration::from_millis(2);
+/// How long it lasts otherwise: other threads may lose the device.
+pub(crate) const LOOK: Duration = Duration::from_millis(100);
+/// Bind groups and launch words that are kept.
+const KEPT_MAX: usize = 1024;
+const CACHE_BYTES_MAX: u64 = 256 << 20;
+/// Bytes of two timestamps, and where a query set may be resolved to.
+pub(crate) const TIMES_BYTES: u64 = 16;
+
+/// A device behind wgpu that takes work.
+pub struct Wgpu {
+    pub(crate) device: Arc<Device>,
+    pub(crate) pool: Arc<Pool>,
+    /// Clocks that no submission uses now.
+    clocks: Mutex<Vec<Clock>>,
+    words: Mutex<FxHashMap<Vec<u32>, Arc<Words>>>,
+    groups: Mutex<FxHashMap<Vec<u64>, Arc<Kept<wgpu::BindGroup>>>>,
+    pub(crate) cache: Option<DiskCache>,
+    config: WgpuConfig,
+}
+
+/// The launch words of a launch, those of one piece behind those of the other.
+pub(crate) struct Words {
+    buffer: Kept<wgpu::Buffer>,
+    byte_len: u64,
+    /// The first words of each piece lie so far apart.
+    pub(crate) stride: u32,
+    /// Workgroups of each piece.
+    pub(crate) pieces: Vec<[u32; 3]>,
+    id: u64,
+}
+
+/// What measures a submission.
+pub(crate) struct Clock {
+    pub(crate) queries: Kept<wgpu::QuerySet>,
+    pub(crate) resolved: Kept<wgpu::Buffer>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while a lock is held half-way through a change.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Wgpu {
+    pub(crate) fn open(config: &WgpuConfig) -> Result<Wgpu, BackendError> {
+        let device = Arc::new(Device::open(&config.adapter)?);
+        let cache = config.cache.as_ref().and_then(|dir| match DiskCache::open(dir, CACHE_BYTES_MAX) {
+            Ok(cache) => Some(cache),
+            Err(error) => {
+                tracing::warn!(%error, dir = %dir.display(), "kernels are not kept on disk");
+                None
+            }
+        });
+        let opened = Wgpu {
+            pool: Pool::new(Arc::clone(&device)),
+            clocks: Mutex::default(),
+            words: Mutex::default(),
+            groups: Mutex::default(),
+            device,
+            cache,
+            config: config.clone(),
+        };
+        probe::check(&opened)?;
+        Ok(opened)
+    }
+
+    /// The launch words of a launch, kept or made now.
+    pub(crate) fn words(&self, launch: &Launch<'_, Wgpu>) -> Result<Arc<Words>, BackendError> {
+        let parts = launch.program.parts();
+        let buffers = launch.program.bound.iter().zip(&launch.buffers);
+        let elements: Vec<u32> =
+            buffers.map(|(id, (_, byte_len))| (byte_len / parts.buffer(*id).ty.bytes()) as u32).collect();
+        let key = launch.kernel.bindings.launch_words(launch.grid, [0; 3], &elements);
+        if let Some(words) = lock(&self.words).get(&key) {
+            return Ok(Arc::clone(words));
+        }
+        let words = Arc::new(self.new_words(launch, &elements)?);
+        let mut kept = lock(&self.words);
+        if kept.len() >= KEPT_MAX {
+            kept.clear();
+        }
+        kept.insert(key, Arc::clone(&words));
+        Ok(words)
+    }
+
+    fn new_words(&self, launch: &Launch<'_, Wgpu>, elements: &[u32]) -> Result<Words, BackendError> {
+        let bindings = &launch.kernel.bindings;
+        let byte_len = bindings.launch_vectors() as u64 * 16;
+        let stride =
+            byte_len.next_multiple_of(u64::from(self.device.limits.min_uniform_buffer_offset_alignment));
+        let (mut pieces, mut bytes) = (Vec::new(), Vec::new());
+        for (first, piece) in cut(launch.grid, self.device.limits.max_compute_workgroups_per_dimension) {
+            bytes.resize(pieces.len() * stride as usize, 0);
+            let words = bindings.launch_words(launch.grid, first, elements);
+            bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+            pieces.push(piece);
+        }
+        let wanted = wgpu::BufferDescriptor {
+            label: None,
+            size: bytes.len() as u64,
+            usage: BufferUsages::UNIFORM | BufferUsages::COPY_DST,
+            mapped_at_creation: false,
+        };
+        let buffer = self.device.watched("launch words", || {
+            let buffer = self.device.raw.create_buffer(&wanted);
+            self.device.queue.write_buffer(&buffer, 0, &bytes);
+            buffer
+        })?;
+        let buffer = self.device.kept(buffer);
+        Ok(Words { buffer, byte_len, stride: stride as u32, pieces, id: self.pool.new_id() })
+    }
+
+    /// The bind group of a launch, kept or made now.
+    pub(crate) fn group(
+        &self,
+        launch: &Launch<'_, Wgpu>,
+        words: &Words,
+        status: Option<&Memory>,
+    ) -> Result<Arc<Kept<wgpu::BindGroup>>, BackendError> {
+        let status = status.filter(|_| launch.kernel.bindings.has_status);
+        let memories = || launch.buffers.iter().map(|(memory, _)| *memory).chain(status);
+        let ids = [launch.kernel.id, words.id].into_iter();
+        let key: Vec<u64> = ids.chain(memories().map(|memory| memory.buffer().id)).collect();
+        let mut groups = lock(&self.groups);
+        let gone = self.pool.gone();
+        if !gone.is_empty() {
+            groups.retain(|key, _| !key[2..].iter().any(|id| gone.contains(id)));
+        }
+        if let Some(group) = groups.get(&key) {
+            return Ok(Arc::clone(group));
+        }
+        let launch_words = wgpu::BindingResource::Buffer(wgpu::BufferBinding {
+            buffer: &words.buffer,
+            offset: 0,
+            size: wgpu::BufferSize::new(words.byte_len),
+        });
+        let mut resources: Vec<_> = memories().map(|memory| memory.raw().as_entire_binding()).collect();
+        resources.insert(launch.buffers.len(), launch_words);
+        let entry = |(binding, resource)| wgpu::BindGroupEntry { binding: binding as u32, resource };
+        let entries: Vec<_> = resources.into_iter().enumerate().map(entry).collect();
+        let layout = &launch.kernel.layout;
+        let wanted = wgpu::BindGroupDescriptor { label: None, layout, entries: &entries };
+        let group = self.device.watched("a bind group", || self.device.raw.create_bind_group(&wanted))?;
+        let group = Arc::new(self.device.kept(group));
+        if groups.len() >= KEPT_MAX {
+            groups.clear();
+        }
+        groups.insert(key, Arc::clone(&group));
+        Ok(group)
+    }
+
+    fn clock(&self) -> Result<Option<Clock>, BackendError> {
+        if !self.device.has(Features::TIMESTAMP_QUERY) {
+            return Ok(None);
+        }
+        if let Some(clock) = lock(&self.clocks).pop() {
+            return Ok(Some(clock));
+        }
+        let (queries, resolved) = self.device.watched("timestamps", || {
+            let queries = self.device.raw.create_query_set(&wgpu::QuerySetDescriptor {
+                label: None,
+                ty: wgpu::QueryType::Timestamp,
+                count: 2,
+            });
+            let resolved = self.device.raw.create_buffer(&wgpu::BufferDescriptor {
+                label: None,
+                size: TIMES_BYTES,
+                usage: BufferUsages::QUERY_RESOLVE | BufferUsages::COPY_SRC,
+                mapped_at_creation: false,
+            });
+            (queries, resolved)
+        })?;
+        Ok(Some(Clock { queries: self.device.kept(queries), resolved: self.device.kept(resolved) }))
+    }
+
+    /// Waits for a submission. What should end and does not is abandoned.
+    pub(crate) fn wait(&self, index: &wgpu::SubmissionIndex, stop: &Stop<'_>) -> Result<(), BackendError> {
+        let glance = if stop.is_possible() { GLANCE } else { LOOK };
+        let mut stopped: Option<(BackendError, Instant)> = None;
+        while !self.device.wait(index, glance)? {
+            match &stopped {
+                None => stopped = stop.reason().map(|reason| (reason, Instant::now())),
+                Some((reason, since)) if since.elapsed() > GRACE => {
+                    self.device.abandon(&format!("a kernel would not end: {reason}"));
+                    return Err(reason.clone());
+                }
+                Some(_) => {}
+            }
+        }
+        // It ended, but too late.
+        stopped
+            .or_else(|| stop.reason().map(|reason| (reason, Instant::now())))
+            .map_or(Ok(()), |(reason, _)| Err(reason))
+    }
+}
+
+/// The pieces of a grid that one launch takes: the first workgroup of each, and how many it has.
+fn cut(grid: [u32; 3], axis_max: u32) -> impl Iterator<Item = ([u32; 3], [u32; 3])> {
+    let steps = move |axis: usize| (0..grid[axis]).step_by(axis_max as usize);
+    let firsts = steps(2).flat_map(move |z| steps(1).flat_map(move |y| steps(0).map(move |x| [x, y, z])));
+    firsts.map(move |first| (first, [0, 1, 2].map(|axis| (grid[axis] - first[axis]).min(axis_max))))
+}
+
+impl Queue for Wgpu {
+    type Memory = Memory;
+    type Kernel = Kernel;
+
+    fn about(&self) -> About {
+        let limits = &self.device.limits;
+        let axes = [
+            limits.max_compute_workgroup_size_x,
+            limits.max_compute_workgroup_size_y,
+            limits.max_compute_workgroup_size_z,
+        ];
+        let axes = [0, 1, 2].map(|axis| axes[axis].min(limits::WORKGROUP_AXIS_MAX[axis]));
+        let lanes = limits.max_compute_invocations_per_workgroup.min(limits::WORKGROUP_LANES_MAX);
+        let timestamps = self.device.has(Features::TIMESTAMP_QUERY);
+        About {
+            id: ID,
+            version: env!("CARGO_PKG_VERSION"),
+            device: self.device.adapter.name.clone(),
+            driver: format!("{} ({})", self.device.adapter.driver, self.device.adapter.api),
+            workgroups_max: i32::MAX as u32,
+            async_compute: true,
+            grid_sync: false,
+            profile: DeviceProfile {
+                supports_indirect_dispatch: true,
+                supports_trap_propagation: true,
+                has_shared_memory: true,
+                max_workgroup_size: axes,
+                max_invocations_per_workgroup: lanes,
+                // Exchanges between lanes take two words of each and two more.
+                max_shared_memory_bytes: limits
+                    .max_compute_workgroup_storage_size
+                    .saturating_sub(8 * lanes + 8),
+                max_storage_buffer_binding_size: limits
+                    .max_storage_buffer_binding_size
+                    .min(limits.max_buffer_size)
+                    & !3,
+                timing_quality: match timestamps {
+                    true => DeviceTimingQuality::DeviceEvents,
+                    false => DeviceTimingQuality::HostOnly,
+                },
+                supports_device_timestamps: timestamps,
+                ..DeviceProfile::unknown(ID)
+            },
+        }
+    }
+
+    fn allocate(&self, byte_len: usize) -> Result<Memory, BackendError> {
+        self.device.check()?;
+        self.pool.allocate(Kind::Storage, byte_len)
+    }
+
+    fn compile(&self, program: &CheckedProgram, _: bool) -> Result<Kernel, BackendError> {
+        kernel::compile(&self.device, self.cache.as_ref(), program)
+    }
+
+    fn submit(&self, work: Work<'_, Wgpu>, stop: &Stop<'_>) -> Result<Times, BackendError> {
+        if let Some(reason) = stop.reason() {
+            return Err(reason);
+        }
+        self.device.check()?;
+        let start = Instant::now();
+        for (memory, offset, bytes) in &work.uploads {
+            self.upload(memory, *offset, bytes)?;
+        }
+        let has_status = work.launches.iter().chain(&work.repeated).any(|one| one.kernel.bindings.has_status);
+        let status = has_status.then(|| self.pool.allocate(Kind::Storage, STATUS_WORDS as usize * 4));
+        let status = status.transpose()?;
+        let clock = if work.launches.len() + work.repeated.len() > 0 { self.clock()? } else { None };
+        let result =
+            Submission { queue: self, status: status.as_ref(), clock: clock.as_ref(), start }.run(work, stop);
+        // What did not end is abandoned with the device; all else has been waited for.
+        lock(&self.clocks).extend(clock);
+        result
+    }
+
+    /// One workgroup is alone, so its own barrier does; nothing promises that two run at the same time.
+    fn resident_workgroups(&self, _: &Kernel, _: u64) -> Result<u64, BackendError> {
+        Ok(1)
+    }
+
+    fn is_lost(&self) -> bool {
+        self.device.is_lost()
+    }
+
+    fn lose(&self) {
+        self.device.lose("it was given up on purpose");
+    }
+
+    fn reopen(&self) -> Result<Wgpu, BackendError> {
+        Wgpu::open(&self.config)
+    }
+}

@@ -1,0 +1,219 @@
+//! What is this backend's own in the driver contract: kernels that hang, devices that are lost, limits, grids in pieces,
+//! bytes in the middle of words, several devices in one process.
+
+use std::time::{Duration, Instant};
+use vyre_driver::{
+    BackendError, DispatchConfig, ErrorCode, ResidentDispatchStep, ResidentReadRange, VyreBackend,
+};
+use vyre_driver_wgpu::{Selection, WgpuBackend, WgpuConfig, adapters, open};
+use vyre_foundation::ir::Program;
+use vyre_foundation::text;
+
+/// A device, or word that there is none.
+fn backend(test: &str) -> Option<WgpuBackend> {
+    match WgpuConfig::from_env().and_then(|config| open(&config)) {
+        Ok(backend) => Some(backend),
+        Err(error) => {
+            eprintln!("SKIP {test} on wgpu: {error}");
+            None
+        }
+    }
+}
+
+fn parse(source: &str) -> Program {
+    text::parse(source).unwrap_or_else(|findings| panic!("{findings:?}")).program
+}
+
+fn words(values: impl IntoIterator<Item = u32>) -> Vec<u8> {
+    values.into_iter().flat_map(u32::to_le_bytes).collect()
+}
+
+fn code<T: std::fmt::Debug>(result: Result<T, BackendError>) -> ErrorCode {
+    let error = result.expect_err("must fail");
+    assert!(error.to_string().contains("Fix:"), "{error}");
+    error.code()
+}
+
+/// Adds one to every element.
+fn increment() -> Program {
+    parse(
+        "program @increment workgroup(64, 1, 1) {
+          buffer @y : read_write u32[] binding 0 output
+          %i = global_id x
+          %v = load.u32 @y[%i]
+          %w = add.u32 %v, 1
+          store.u32 @y[%i], %w
+        }",
+    )
+}
+
+#[test]
+fn a_kernel_that_hangs_ends_at_its_timeout_and_a_fresh_device_goes_on() {
+    let Some(backend) = backend("a hang") else { return };
+    let endless = parse(
+        "program @endless workgroup(64, 1, 1) {
+          buffer @y : read_write u32[64] binding 0 output
+          %i = local_id x
+          %n = sub.u32 4294967295, %i
+          for %j in 0..%n {
+            for %k in 0..%n {
+              %a = load.u32 @y[%i]
+              %b = mul.u32 %a, 3
+              %c = xor.u32 %b, %k
+              store.u32 @y[%i], %c
+            }
+          }
+        }",
+    );
+    let input = words(0..64);
+    let pipeline = backend.compile_native(&increment(), &DispatchConfig::default()).expect("it compiles");
+    let pipeline = pipeline.expect("there is something to keep");
+    assert_eq!(pipeline.dispatch(&[&input], &DispatchConfig::default()).expect("it runs"), [words(1..65)]);
+    let config = DispatchConfig { timeout: Some(Duration::from_millis(50)), ..DispatchConfig::default() };
+    let start = Instant::now();
+    assert_eq!(code(backend.dispatch(&endless, &[], &config)), ErrorCode::Timeout);
+    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+    assert!(backend.device_lost());
+    assert_eq!(code(backend.dispatch_borrowed(&increment(), &[&input], &config)), ErrorCode::DeviceLost);
+    backend.try_recover().expect("a fresh device opens beside the one that hangs");
+    assert_eq!(
+        code(pipeline.dispatch(&[&input], &DispatchConfig::default())),
+        ErrorCode::PipelineInvalidated
+    );
+    let again = backend.dispatch(&increment(), &[input], &DispatchConfig::default()).expect("it runs");
+    assert_eq!(again, [words(1..65)]);
+}
+
+#[test]
+fn a_lost_device_says_so_and_recovers() {
+    let Some(backend) = backend("a loss") else { return };
+    let resource = backend.allocate_resident(256).expect("it fits");
+    backend.lose_device();
+    assert!(backend.device_lost());
+    assert_eq!(code(backend.download_resident(&resource)), ErrorCode::DeviceLost);
+    backend.try_recover().expect("it recovers");
+    assert_eq!(code(backend.download_resident(&resource)), ErrorCode::BadHandle);
+    let found = backend.dispatch(&increment(), &[words([7])], &DispatchConfig::default()).expect("it runs");
+    assert_eq!(found, [words([8])]);
+}
+
+#[test]
+fn grids_beyond_one_launch_are_launched_in_pieces() {
+    let Some(backend) = backend("large grids") else { return };
+    // Every workgroup marks its place, and one in the middle says where it is.
+    for grid in [[70_000, 1, 1], [1, 70_000, 1], [2, 1, 65_536]] {
+        let program = parse(
+            "program @places workgroup(1, 1, 1) {
+              buffer @y : read_write u32[] binding 0 output
+              %i = workgroup_index
+              %x = workgroup_id x
+              %y = workgroup_id y
+              %z = workgroup_id z
+              %a = mul.u32 %y, 3
+              %b = mul.u32 %z, 5
+              %c = add.u32 %x, %a
+              %d = add.u32 %c, %b
+              store.u32 @y[%i], %d
+            }",
+        );
+        let [wide, high, deep] = grid;
+        let count = wide * high * deep;
+        let config = DispatchConfig {
+            grid_override: Some(grid),
+            output_sizes: vec![count as usize * 4],
+            ..DispatchConfig::default()
+        };
+        let place = |i: u32| i % wide + 3 * (i / wide % high) + 5 * (i / (wide * high));
+        assert!(backend.dispatch(&program, &[], &config).expect("it runs") == [words((0..count).map(place))]);
+    }
+}
+
+#[test]
+fn bytes_between_words_are_left_alone() {
+    let Some(backend) = backend("unaligned ranges") else { return };
+    let resource = backend.allocate_resident(11).expect("it fits");
+    let mut expected: Vec<u8> = (1..12).collect();
+    backend.upload_resident(&resource, &expected).expect("it uploads");
+    for (offset, bytes) in
+        [(1, &[101, 102][..]), (3, &[103, 104]), (5, &[105, 106, 107, 108, 109, 110]), (2, &[])]
+    {
+        backend.upload_resident_at(&resource, offset, bytes).expect("it uploads");
+        expected[offset..offset + bytes.len()].copy_from_slice(bytes);
+    }
+    let two: [(_, _, &[u8]); 2] = [(&resource, 6, &[201]), (&resource, 7, &[202])];
+    backend.upload_resident_at_many(&two).expect("it uploads");
+    expected[6..8].copy_from_slice(&[201, 202]);
+    assert_eq!(backend.download_resident(&resource).expect("it reads"), expected);
+    let mut part = Vec::new();
+    backend.download_resident_range_into(&resource, 5, 3, &mut part).expect("it reads");
+    assert_eq!(part, expected[5..8]);
+}
+
+#[test]
+fn repeated_sequences_run_every_turn() {
+    let Some(backend) = backend("sequences") else { return };
+    let resource = backend.allocate_resident(256).expect("it fits");
+    let resources = [resource];
+    let program = increment();
+    let step =
+        ResidentDispatchStep { program: &program, resources: &resources, grid_override: Some([1, 1, 1]) };
+    let range = ResidentReadRange { resource: &resources[0], byte_offset: 4, byte_len: 8 };
+    let mut out = Vec::new();
+    // More than one command buffer takes.
+    backend
+        .dispatch_resident_repeated_sequence_read_ranges_into(&[], &[step], 5000, &[range], &mut [&mut out])
+        .expect("it runs");
+    assert_eq!(out, words([5000, 5000]));
+}
+
+#[test]
+fn limits_are_named() {
+    let Some(backend) = backend("limits") else { return };
+    let beyond = backend.max_storage_buffer_bytes() as usize + 4;
+    let result = backend.dispatch(
+        &increment(),
+        &[],
+        &DispatchConfig {
+            output_sizes: vec![beyond],
+            grid_override: Some([1, 1, 1]),
+            ..DispatchConfig::default()
+        },
+    );
+    assert_eq!(code(result), ErrorCode::LimitExceeded);
+    let result = backend.allocate_resident(usize::MAX / 2);
+    assert!([ErrorCode::LimitExceeded, ErrorCode::OutOfMemory].contains(&code(result)));
+}
+
+#[test]
+fn devices_live_side_by_side() {
+    let all = adapters();
+    if all.is_empty() {
+        return eprintln!("SKIP several devices on wgpu: there is none");
+    }
+    // Every device of the machine, and the first twice.
+    let numbers = (0..all.len()).chain([0]);
+    let config = |number| WgpuConfig { adapter: Selection::Number(number), cache: None };
+    let opened: Vec<_> = numbers.map(|number| open(&config(number))).collect();
+    for (at, backend) in opened.iter().enumerate() {
+        let Ok(backend) = backend else {
+            eprintln!("SKIP device {at} on wgpu: {}", backend.as_ref().err().expect("it failed"));
+            continue;
+        };
+        let found = backend.dispatch(&increment(), &[words([at as u32])], &DispatchConfig::default());
+        assert_eq!(found.expect("it runs"), [words([at as u32 + 1])]);
+    }
+    if let [Ok(first), .., Ok(last)] = &opened[..] {
+        let resource = first.allocate_resident(4).expect("it fits");
+        assert_eq!(code(last.download_resident(&resource)), ErrorCode::BadHandle);
+    }
+}
+
+#[test]
+fn a_device_that_is_not_there_is_named() {
+    let config = |adapter| WgpuConfig { adapter, cache: None };
+    for adapter in [Selection::Number(1000), Selection::Name("no such device".into())] {
+        let Err(error) = open(&config(adapter)) else { panic!("it opened") };
+        assert_eq!(error.code(), ErrorCode::Unavailable);
+        assert!(error.to_string().contains("Fix:"), "{error}");
+    }
+}
