@@ -29,6 +29,7 @@ fn execute(folder: &Path, args: &[&str], input: &[u8]) -> Output {
         .env("COLUMNS", "100")
         // Transcripts are the same with and without a device.
         .env("VYRE_CUDA_DEVICE", "none")
+        .env("VYRE_WGPU_ADAPTER", "none")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

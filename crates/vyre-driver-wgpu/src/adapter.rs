@@ -150,12 +150,21 @@ pub(crate) fn choose(
 /// Whether there is nothing better than a software device here, as far as that can be told in a moment: loading a driver
 /// for nothing would delay everyone who never asked for it.
 pub(crate) fn is_last_resort() -> bool {
-    if std::env::var_os("VYRE_WGPU_ADAPTER").is_some() || !cfg!(target_os = "linux") {
-        return adapters().first().is_none_or(|adapter| adapter.is_software);
+    let is_named = match std::env::var("VYRE_WGPU_ADAPTER").as_deref() {
+        Ok("none") => return true,
+        named => named.is_ok(),
+    };
+    if is_named || !cfg!(target_os = "linux") {
+        return chosen_is_software();
     }
     let has_node = ["/dev/nvidiactl", "/dev/dxg", "/dev/mali0", "/dev/kgsl-3d0"]
         .iter()
         .any(|node| std::path::Path::new(node).exists())
         || std::fs::read_dir("/dev/dri").is_ok_and(|mut nodes| nodes.next().is_some());
-    !has_node || adapters().first().is_none_or(|adapter| adapter.is_software)
+    !has_node || chosen_is_software()
+}
+
+fn chosen_is_software() -> bool {
+    let chosen = WgpuConfig::from_env().and_then(|config| choose(&instance(), &config.adapter));
+    chosen.is_ok_and(|chosen| Adapter::new(&chosen).is_software)
 }

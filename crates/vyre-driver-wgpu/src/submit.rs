@@ -4,7 +4,7 @@
 //! they bind. So the same dispatch again prepares nothing.
 
 use crate::ID;
-use crate::adapter::WgpuConfig;
+use crate::adapter::{WgpuConfig, adapters};
 use crate::device::{Device, Kept};
 use crate::kernel::{self, Kernel};
 use crate::memory::{Kind, Memory, Pool};
@@ -305,6 +305,15 @@ impl Queue for Wgpu {
     /// One workgroup is alone, so its own barrier does; nothing promises that two run at the same time.
     fn resident_workgroups(&self, _: &Kernel, _: u64) -> Result<u64, BackendError> {
         Ok(1)
+    }
+
+    fn notes(&self) -> Vec<(&'static str, String)> {
+        let listed = adapters().into_iter().enumerate();
+        let listed = listed.map(|(number, adapter)| {
+            let used = if adapter == self.device.adapter { ", in use" } else { "" };
+            format!("{number}: {adapter}{used}")
+        });
+        vec![("adapters", listed.collect::<Vec<_>>().join("; ")), ("floats", "as integers".to_owned())]
     }
 
     fn is_lost(&self) -> bool {

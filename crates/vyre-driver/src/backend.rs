@@ -485,6 +485,11 @@ pub trait VyreBackend: private::Sealed + Send + Sync {
         Ok(())
     }
 
+    /// What else there is to say of the device, for people: a word for what, and the text.
+    fn notes(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
     /// Submits what is pending and waits for it.
     fn flush(&self) -> Result<(), BackendError> {
         Ok(())

@@ -31,6 +31,7 @@ pub use vyre_reference as reference;
 // Linking a driver registers its backend.
 use vyre_driver_cuda as _;
 use vyre_driver_reference as _;
+use vyre_driver_wgpu as _;
 use vyre_foundation::diagnostic::Rule;
 
 /// What every diagnostic code stands for: the parser's, the validator's and that of directives.

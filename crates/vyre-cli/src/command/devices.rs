@@ -51,6 +51,12 @@ fn as_json(registration: &BackendRegistration) -> Value {
             value["device"] = json!(backend.device_name());
             value["driver"] = json!(backend.driver_name());
             value["healthy"] = json!(!backend.device_lost());
+            value["notes"] = backend
+                .notes()
+                .into_iter()
+                .map(|(name, text)| (name.to_owned(), json!(text)))
+                .collect::<serde_json::Map<_, _>>()
+                .into();
             value["capabilities"] = named
                 .map(|(name, has)| (name.replace(' ', "_"), json!(has)))
                 .collect::<serde_json::Map<_, _>>()
@@ -85,6 +91,7 @@ fn as_text(registration: &BackendRegistration) -> String {
                 true => "none".to_owned(),
                 false => list.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "),
             };
+            rows.extend(backend.notes());
             rows.push(("native", names(native)));
             rows.push(("not native", names(other)));
             let [x, y, z] = backend.max_workgroup_size();

@@ -95,7 +95,11 @@ fn backend(id: &'static str) -> Check {
         let equal = expected.outputs().map(|(_, bytes)| bytes).eq(actual.outputs().map(|(_, bytes)| bytes));
         let driver = Some(opened.driver_name()).filter(|driver| *driver != "none");
         let about = [Some(opened.device_name()), driver].into_iter().flatten().collect::<Vec<_>>().join(", ");
-        Ok::<_, Error>((format!("version {} on {about}", opened.version()), equal))
+        let notes = opened.notes().into_iter().map(|(name, text)| format!(", {name}: {text}"));
+        Ok::<_, Error>((
+            format!("version {} on {about}{}", opened.version(), notes.collect::<String>()),
+            equal,
+        ))
     };
     let finding = match probe() {
         Ok((about, true)) => {

@@ -525,6 +525,10 @@ impl<Q: Queue> VyreBackend for QueueBackend<Q> {
         self.about().profile.clone()
     }
 
+    fn notes(&self) -> Vec<(&'static str, String)> {
+        self.queue().map_or_else(|_| Vec::new(), |queue| queue.notes())
+    }
+
     fn shutdown(&self) -> Result<(), BackendError> {
         let queue = self.shared.queue.write().unwrap_or_else(PoisonError::into_inner).take();
         self.resident().lose_all();

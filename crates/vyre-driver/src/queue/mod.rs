@@ -51,6 +51,11 @@ pub trait Queue: Send + Sync + Sized + 'static {
         Vec::new()
     }
 
+    /// What else there is to say of the device, for people: a word for what, and the text.
+    fn notes(&self) -> Vec<(&'static str, String)> {
+        Vec::new()
+    }
+
     /// Whether an earlier failure left the device unusable.
     fn is_lost(&self) -> bool;
 
