@@ -10,7 +10,7 @@ use vyre_driver::pipeline::{DiskCache, PipelineKey};
 use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::Digest;
 use vyre_lower::bindings::{Bindings, ENTRY_POINT};
-use vyre_lower::wgsl;
+use vyre_lower::{spirv, wgsl};
 use wgpu::{BindingType, BufferBindingType, Features};
 
 /// A compiled program.
@@ -26,11 +26,27 @@ pub struct Kernel {
 
 static IDS: AtomicU64 = AtomicU64::new(0);
 
+/// How shaders for a device are made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shaders {
+    /// WGSL, with floats as integers.
+    Wgsl,
+    /// SPIR-V of our own, which the driver gets as it is.
+    SpirV(spirv::Options),
+}
+
+/// A program for the device's compiler.
+enum Source {
+    Wgsl(String),
+    SpirV(Vec<u32>),
+}
+
 /// Lowers a program and compiles it.
 pub(crate) fn compile(
     device: &Device,
     cache: Option<&DiskCache>,
     program: &CheckedProgram,
+    shaders: &Shaders,
 ) -> Result<Kernel, BackendError> {
     let failed = |message: String| BackendError::CompileFailed { backend: ID.into(), message };
     let bindings = Bindings::new(program.parts());
@@ -40,35 +56,73 @@ pub(crate) fn compile(
         let what = "the number of buffers, with that for traps (max_storage_buffers_per_shader_stage)".into();
         return Err(BackendError::LimitExceeded { what, asked, limit, backend: ID.into() });
     }
-    let options = wgsl::Options { form: wgsl::Form::Driver, lookup_binding: None };
-    let shader = wgsl::lower(&program.valid, &options).map_err(|error| failed(error.to_string()))?;
+    let (source, traps) = lower(program, shaders).map_err(failed)?;
     let refused = |error: BackendError| match error {
         BackendError::Other { message } => failed(message),
         other => other,
     };
-    let compiled = device.watched("a shader", || build(device, cache, &bindings, &shader.source));
+    let compiled =
+        device.watched("a shader", || build(device, cache, &bindings, &source, program.parts().workgroup));
     let (pipeline, layout) = compiled.map_err(refused)?;
-    let codes = shader.traps.iter().map(|(_, code)| *code);
     Ok(Kernel {
         pipeline: device.kept(pipeline),
         layout: device.kept(layout),
-        traps: codes.zip(shader.places).collect(),
+        traps,
         bindings,
         id: IDS.fetch_add(1, Ordering::Relaxed),
     })
+}
+
+fn lower(program: &CheckedProgram, shaders: &Shaders) -> Result<(Source, Vec<(u32, Place)>), String> {
+    if let Shaders::SpirV(options) = shaders {
+        match spirv::lower(&program.valid, options) {
+            Ok(shader) => return Ok((Source::SpirV(shader.words), shader.traps)),
+            // WGSL has locks for them.
+            Err(spirv::LowerError::WideAtomic { .. }) => {}
+            Err(error @ spirv::LowerError::Rewrite(_)) => return Err(error.to_string()),
+        }
+    }
+    let options = wgsl::Options { form: wgsl::Form::Driver, lookup_binding: None };
+    let shader = wgsl::lower(&program.valid, &options).map_err(|error| error.to_string())?;
+    let codes = shader.traps.iter().map(|(_, code)| *code);
+    let traps = codes.zip(shader.places).collect();
+    Ok((Source::Wgsl(shader.source), traps))
+}
+
+/// What wgpu makes of a shader. Its loops end and its accesses stay in bounds, so nothing is added to it.
+fn module(device: &Device, source: &Source, workgroup: [u32; 3]) -> wgpu::ShaderModule {
+    match source {
+        Source::Wgsl(source) => {
+            let source = wgpu::ShaderSource::Wgsl(source.as_str().into());
+            let wanted = wgpu::ShaderModuleDescriptor { label: None, source };
+            let checks = wgpu::ShaderRuntimeChecks::unchecked();
+            // SAFETY: the shader checks every index that is not proven in bounds, and each of its loops ends.
+            unsafe { device.raw.create_shader_module_trusted(wanted, checks) }
+        }
+        Source::SpirV(words) => {
+            let [x, y, z] = workgroup;
+            let name = ENTRY_POINT.into();
+            let entries = [wgpu::PassthroughShaderEntryPoint { name, workgroup_size: (x, y, z) }];
+            let wanted = wgpu::ShaderModuleDescriptorPassthrough {
+                label: None,
+                entry_points: (&entries[..]).into(),
+                spirv: Some(words.as_slice().into()),
+                ..wgpu::ShaderModuleDescriptorPassthrough::default()
+            };
+            // SAFETY: as above; and the module uses the bindings of the layout, and features that the device has on.
+            unsafe { device.raw.create_shader_module_passthrough(wanted) }
+        }
+    }
 }
 
 fn build(
     device: &Device,
     cache: Option<&DiskCache>,
     bindings: &Bindings,
-    source: &str,
+    source: &Source,
+    workgroup: [u32; 3],
 ) -> (wgpu::ComputePipeline, wgpu::BindGroupLayout) {
-    let wanted =
-        wgpu::ShaderModuleDescriptor { label: None, source: wgpu::ShaderSource::Wgsl(source.into()) };
-    // SAFETY: the shader checks every index that is not proven in bounds, and each of its loops ends.
-    let module =
-        unsafe { device.raw.create_shader_module_trusted(wanted, wgpu::ShaderRuntimeChecks::unchecked()) };
+    let module = module(device, source, workgroup);
     let layout = layout(device, bindings);
     let all = wgpu::PipelineLayoutDescriptor {
         label: None,
@@ -117,12 +171,18 @@ struct Compiled<'a> {
 
 impl<'a> Compiled<'a> {
     /// Named by the shader, the device and the driver, which decide it together.
-    fn open(device: &Device, disk: Option<&'a DiskCache>, source: &str) -> Option<Compiled<'a>> {
+    fn open(device: &Device, disk: Option<&'a DiskCache>, source: &Source) -> Option<Compiled<'a>> {
         let disk = disk.filter(|_| device.has(Features::PIPELINE_CACHE))?;
         let mut hasher = blake3::Hasher::new();
-        for text in [source, &device.adapter.name, &device.adapter.driver] {
+        for text in [&device.adapter.name, &device.adapter.driver] {
             hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
         }
+        match source {
+            Source::Wgsl(source) => hasher.update(source.as_bytes()),
+            Source::SpirV(words) => {
+                hasher.update(&words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>())
+            }
+        };
         let program = Digest(*hasher.finalize().as_bytes());
         let key = PipelineKey { program, backend: ID, version: env!("CARGO_PKG_VERSION"), variant: 0 };
         let data = disk.get(&key);

@@ -2,7 +2,8 @@
 //!
 //! `adapter` finds devices and chooses one, `device` opens it and knows when it is lost, `memory` has its pool, `kernel`
 //! compiles programs, `submit` and `run` do the work that the driver layer's [`QueueBackend`](vyre_driver::queue::QueueBackend)
-//! hands over, and `probe` decides at opening whether the driver's compiler can be trusted.
+//! hands over, and `probe`, with the programs of `battery`, finds out at opening what the driver's compiler can be
+//! trusted with.
 //!
 //! Nothing panics where wgpu would: its errors are taken per thread and become ours. A kernel that does not end cannot be
 //! stopped, so its device is abandoned with everything on it, and a fresh one is opened by `try_recover`.
@@ -11,6 +12,7 @@
 //! undamaged.
 
 mod adapter;
+mod battery;
 mod device;
 mod kernel;
 mod memory;

@@ -1,57 +1,60 @@
-//! Whether a driver's compiler can be trusted, found out when the device is opened.
+//! What a driver's compiler can be trusted with, found out when the device is opened.
 //!
-//! Two things are tried: a loop longer than the longest that some drivers run, and every op on integers with hard
-//! operands, against the meaning that the language gives it. A driver that fails is refused with what it got wrong. The
-//! verdict is kept on disk by device, driver and version, because compiling the probes takes a while.
+//! First integers: a loop longer than the longest that some drivers run, and every op with hard operands. A driver that
+//! gets those wrong is refused, with what it got wrong. Then floats, in the ways that [`vyre_lower::spirv`] can make them: each
+//! op takes the fastest way that is exact for all hard operands, and what was chosen must hold in expressions and in a
+//! long loop. What a driver claims is not asked. The last resort is WGSL with floats as integers, which is exact wherever
+//! integers are.
+//!
+//! The verdict is kept on disk by device, driver and version, because compiling the probes takes a while.
 
 use crate::ID;
 use crate::adapter::unavailable;
+use crate::battery::{Battery, LANES, Row, Wrong, rows};
+use crate::kernel::Shaders;
 use crate::submit::Wgpu;
-use std::fmt::Write;
 use std::time::{Duration, Instant};
 use vyre_driver::admission::check as checked;
 use vyre_driver::pipeline::PipelineKey;
 use vyre_driver::queue::{Launch, Queue, Stop, Work};
 use vyre_driver::{BackendError, DispatchConfig};
-use vyre_foundation::ir::{ArgType, ComputeOp, DataType, Digest};
-use vyre_foundation::scalar::{Meaning, meaning, observe};
+use vyre_foundation::ir::{DataType, Digest};
 use vyre_foundation::text;
+use vyre_lower::spirv::{Features, FloatOp, Floats, How, Options};
 
 /// Goes up with what is tried and with what shaders contain, so that old verdicts do not count.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), ".1");
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), ".2 wgpu 30.0");
 /// How long a probe may take.
-const LIMIT: Duration = Duration::from_secs(60);
-/// Trips of the loop. Mesa 22.3 ends after 65,535.
+const LIMIT: Duration = Duration::from_secs(120);
+/// Trips of a loop. Mesa 22.3 ends after 65,535.
 const TRIPS: u32 = 70_000;
-const LANES: u32 = 64;
-/// What ops are tried on.
 const INTEGERS: [DataType; 5] = [DataType::Bool, DataType::U32, DataType::I32, DataType::U64, DataType::I64];
+/// The types that f32's ops are made for: those of 16 bits are computed in it.
+const SINGLES: [DataType; 8] = [
+    DataType::F32,
+    DataType::F16,
+    DataType::BF16,
+    DataType::Bool,
+    DataType::U32,
+    DataType::I32,
+    DataType::U64,
+    DataType::I64,
+];
 
-/// Refuses a device whose driver gets the probes wrong.
-pub(crate) fn check(wgpu: &Wgpu) -> Result<(), BackendError> {
+/// How shaders for the device are made. Fails if its driver is wrong about integers.
+pub(crate) fn verdict(wgpu: &Wgpu, features: Option<Features>) -> Result<Shaders, BackendError> {
     let key = key(wgpu);
     let kept = wgpu.cache.as_ref().and_then(|cache| cache.get(&key));
-    let found = match kept.and_then(|bytes| String::from_utf8(bytes).ok()) {
-        Some(found) => found,
-        None => {
-            let found = match long_loop(wgpu)? {
-                None => integers(wgpu)?,
-                wrong => wrong,
-            };
-            let found = found.unwrap_or_default();
-            if let Some(cache) = &wgpu.cache
-                && let Err(error) = cache.put(&key, found.as_bytes())
-            {
-                tracing::warn!(%error, "a verdict could not be kept on disk");
-            }
-            found
-        }
-    };
-    if found.is_empty() {
-        return Ok(());
+    if let Some(shaders) = kept.and_then(|bytes| read(&String::from_utf8(bytes).ok()?, features)) {
+        return Ok(shaders);
     }
-    let fix = "install a newer driver (Mesa 24 or above), or choose another device with VYRE_WGPU_ADAPTER";
-    Err(unavailable(format!("the driver of {} computes wrong: {found}", wgpu.device.adapter), fix))
+    let shaders = find(wgpu, features)?;
+    if let Some(cache) = &wgpu.cache
+        && let Err(error) = cache.put(&key, write(&shaders).as_bytes())
+    {
+        tracing::warn!(%error, "a verdict could not be kept on disk");
+    }
+    Ok(shaders)
 }
 
 fn key(wgpu: &Wgpu) -> PipelineKey {
@@ -64,180 +67,210 @@ fn key(wgpu: &Wgpu) -> PipelineKey {
     PipelineKey { program, backend: ID, version: VERSION, variant: 0 }
 }
 
-/// What is wrong with a long loop, if something is.
-fn long_loop(wgpu: &Wgpu) -> Result<Option<String>, BackendError> {
-    let source = "program @long_loop workgroup(64, 1, 1) {
-      buffer @n : read       u32[] binding 0
-      buffer @y : read_write u32[] binding 1 output
-      %i = global_id x
-      %n = load.u32 @n[%i]
-      var $a : u32 = 1
-      for %k in 0..%n {
-        %a = get.u32 $a
-        %b = mul.u32 %a, 3
-        %c = xor.u32 %b, %k
-        set.u32 $a, %c
-      }
-      %r = get.u32 $a
-      store.u32 @y[%i], %r
-    }";
-    let trips = |lane: u32| TRIPS + lane % 3;
-    let n: Vec<u8> = (0..LANES).flat_map(|lane| trips(lane).to_le_bytes()).collect();
-    let found = run(wgpu, source, &[&n], n.len(), 1)?;
-    let right = (0..LANES).zip(found.chunks_exact(4)).all(|(lane, found)| {
-        let expected = (0..trips(lane)).fold(1u32, |a, k| a.wrapping_mul(3) ^ k);
-        found == expected.to_le_bytes()
-    });
-    let wrong = || format!("a loop of {TRIPS} trips ends early (Mesa 22.3 stops all after 65,535)");
-    Ok((!right).then(wrong))
+/// A verdict as text: `wgsl`, or `spirv` and for each op of f32 and f64 which of its ways.
+fn write(shaders: &Shaders) -> String {
+    let Shaders::SpirV(options) = shaders else { return "wgsl".to_owned() };
+    let ways = |ty: DataType| {
+        let place = |op: &FloatOp| {
+            let how = options.floats.how(ty, *op);
+            op.ways(ty).iter().position(|way| *way == how).unwrap_or(9).to_string()
+        };
+        FloatOp::ALL.iter().map(place).collect::<String>()
+    };
+    format!("spirv {} {}", ways(DataType::F32), ways(DataType::F64))
 }
 
-/// One op under one type, with its operands' types and what it must give.
-struct Row {
-    op: ComputeOp,
-    ty: DataType,
-    args: Vec<DataType>,
-    result: DataType,
-    meaning: Meaning,
-}
-
-/// Every op on these types.
-fn rows(types: &[DataType]) -> Vec<Row> {
-    let mut rows = Vec::new();
-    for op in ComputeOp::ALL {
-        let info = op.info();
-        for ty in types {
-            let sources: &[DataType] =
-                if info.args.contains(&ArgType::Any) { types } else { &[DataType::U32] };
-            for source in sources {
-                let (Some(meaning), Some(result)) = (meaning(*op, *ty, *source), info.result.under(*ty))
-                else {
-                    continue;
-                };
-                let args = info.args.iter().map(|arg| arg.under(*ty).unwrap_or(*source)).collect();
-                rows.push(Row { op: *op, ty: *ty, args, result, meaning });
+fn read(text: &str, features: Option<Features>) -> Option<Shaders> {
+    let mut words = text.split(' ');
+    match (words.next()?, features) {
+        ("wgsl", _) => Some(Shaders::Wgsl),
+        ("spirv", Some(features)) => {
+            let mut floats = Floats::SOFT;
+            for ty in [DataType::F32, DataType::F64] {
+                for (op, digit) in FloatOp::ALL.iter().zip(words.next()?.chars()) {
+                    floats = floats.with(ty, *op, *op.ways(ty).get(digit.to_digit(10)? as usize)?);
+                }
             }
+            Some(Shaders::SpirV(Options { features, floats }))
+        }
+        _ => None,
+    }
+}
+
+fn find(wgpu: &Wgpu, features: Option<Features>) -> Result<Shaders, BackendError> {
+    if let Some(features) = features {
+        let soft = Options { features, floats: Floats::SOFT };
+        match integers(wgpu, &Shaders::SpirV(soft))? {
+            None => match floats(wgpu, soft)? {
+                Some(options) => return Ok(Shaders::SpirV(options)),
+                None => tracing::warn!("SPIR-V is wrong about floats here, so shaders are WGSL"),
+            },
+            Some(wrong) => tracing::warn!(wrong, "SPIR-V is wrong here, so shaders are WGSL"),
         }
     }
-    rows
-}
-
-/// Operands that ops go wrong on: the edges of every width, and what lies next to them.
-fn edges() -> Vec<u64> {
-    let mut edges = vec![0, 1, 2, 3, 5, 31, 32, 33, 63, 64, 65, 0x0123_4567_89ab_cdef, 0xdead_beef];
-    for bits in [7, 8, 15, 16, 31, 32, 63] {
-        let power = 1u64 << bits;
-        edges.extend([power - 1, power, power + 1, power.wrapping_neg()]);
+    match integers(wgpu, &Shaders::Wgsl)? {
+        None => Ok(Shaders::Wgsl),
+        Some(wrong) => Err(unavailable(
+            format!("the driver of {} computes wrong: {wrong}", wgpu.device.adapter),
+            "install a newer driver (Mesa 24 or above), or choose another device with VYRE_WGPU_ADAPTER",
+        )),
     }
-    edges.push(u64::MAX);
-    edges
 }
 
-/// What is wrong with ops on integers, if something is.
-fn integers(wgpu: &Wgpu) -> Result<Option<String>, BackendError> {
-    let edges = edges();
-    let count = edges.len() * edges.len();
-    let places = [
-        |at: usize, len: usize| at % len,
-        |at, len| at / len,
-        |at, len| at * 7 % len,
-        |at, len| at * 3 % len,
-    ];
-    let columns: Vec<Vec<u64>> =
-        places.iter().map(|place| (0..count).map(|at| edges[place(at, edges.len())]).collect()).collect();
-    let bytes: Vec<Vec<u8>> =
-        columns.iter().map(|column| column.iter().flat_map(|x| x.to_le_bytes()).collect()).collect();
-    let inputs: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
-    for ty in INTEGERS {
-        let rows: Vec<Row> = rows(&INTEGERS).into_iter().filter(|row| row.ty == ty).collect();
-        let groups = count.div_ceil(LANES as usize) as u32;
-        let found = run(wgpu, &battery(&rows, count), &inputs, rows.len() * count * 8, groups)?;
-        for (row, found) in rows.iter().zip(found.chunks_exact(count * 8)) {
-            let wrong = (0..count).zip(found.chunks_exact(8)).find_map(|(at, found)| {
-                let mut operands = [0; 4];
-                for (slot, (column, ty)) in operands.iter_mut().zip(columns.iter().zip(&row.args)) {
-                    *slot = column[at] & ty.mask();
-                }
-                let expected = observe(row.result, (row.meaning)(&operands));
-                let found = u64::from_le_bytes(found.try_into().expect("eight bytes"));
-                (found != expected).then_some((operands, expected, found))
-            });
-            if let Some((operands, expected, found)) = wrong {
-                let operands: Vec<String> =
-                    operands[..row.args.len()].iter().map(|x| format!("{x:#x}")).collect();
-                return Ok(Some(format!(
-                    "`{}.{}` of {} gives {found:#x} instead of {expected:#x}",
-                    row.op.info().name,
-                    row.ty,
-                    operands.join(", "),
-                )));
-            }
+/// What is wrong with integers, if something is.
+fn integers(wgpu: &Wgpu, shaders: &Shaders) -> Result<Option<String>, BackendError> {
+    let expected = (0..TRIPS).fold(1u32, |a, k| a.wrapping_mul(3) ^ k).to_le_bytes();
+    let found = looped(wgpu, shaders, DataType::U32, "1", "%b = mul.u32 %a, 3\n%c = xor.u32 %b, %k")?;
+    if found.chunks_exact(4).any(|found| found != expected) {
+        return Ok(Some(format!("a loop of {TRIPS} trips ends early (Mesa 22.3 stops all after 65,535)")));
+    }
+    let (wide, narrow): (Vec<Row>, Vec<Row>) =
+        rows(&INTEGERS).into_iter().partition(|row| row.ty.bits() == 64);
+    for rows in [narrow, wide] {
+        let wrong = tried(wgpu, shaders, &Battery::of(rows))?;
+        if let Some(Wrong { text, .. }) = wrong.into_iter().next() {
+            return Ok(Some(text));
         }
     }
     Ok(None)
 }
 
-/// A program that stores the result of every row for every operand, as 64 bits.
-fn battery(rows: &[Row], count: usize) -> String {
-    let mut text = format!("program @battery workgroup({LANES}, 1, 1) {{\n");
-    for column in 0..4 {
-        let _ = writeln!(text, "  buffer @x{column} : read u64[] binding {column}");
+/// The fastest exact way to make each float op; `None` if not even integers are.
+fn floats(wgpu: &Wgpu, soft: Options) -> Result<Option<Options>, BackendError> {
+    let mut options = soft;
+    for ty in [DataType::F32, DataType::F64] {
+        if ty == DataType::F64 && !soft.features.float64 {
+            continue;
+        }
+        let native = |options: Options| {
+            let make = |floats: Floats, op: &FloatOp| floats.with(ty, *op, How::Native);
+            Options { floats: FloatOp::ALL.iter().fold(options.floats, make), ..options }
+        };
+        let chosen = match improved(wgpu, ty, native(options))? {
+            Some(chosen) if in_context(wgpu, ty, &chosen)? => chosen,
+            // As integers, which were right; but what both kinds share has to be right as well.
+            _ if ty == DataType::F64 => options,
+            _ => match improved(wgpu, ty, options)? {
+                Some(chosen) => chosen,
+                None => return Ok(None),
+            },
+        };
+        options = chosen;
     }
-    let _ = writeln!(text, "  buffer @y : read_write u64[] binding 4 output\n  %i = global_id x");
-    let _ = writeln!(text, "  %live = lt.u32 %i, {count}\n  if %live {{");
-    for column in 0..4 {
-        let _ = writeln!(text, "    %x{column} = load.u64 @x{column}[%i]");
-        let _ = writeln!(
-            text,
-            "    %odd{column} = and.u64 %x{column}, 1\n    %bool{column} = cast.bool %odd{column}"
-        );
-        for ty in [DataType::U32, DataType::I32, DataType::U64, DataType::I64] {
-            let _ = writeln!(text, "    %{ty}{column} = cast.{ty} %x{column}");
+    Ok(Some(options))
+}
+
+/// Starts with these ways and goes on to the next where one is wrong, until all are right. `None` if something is wrong
+/// that has no other way.
+fn improved(wgpu: &Wgpu, ty: DataType, mut options: Options) -> Result<Option<Options>, BackendError> {
+    let all = match ty {
+        DataType::F64 => &[&[DataType::F64], &SINGLES[..]].concat(),
+        _ => &SINGLES[..],
+    };
+    let rows = rows(all).into_iter();
+    let concerns = |row: &Row| match ty {
+        DataType::F64 => row.ty == ty || row.args.contains(&ty),
+        _ => row.result.is_float() || row.args.iter().any(|ty| ty.is_float()),
+    };
+    let battery = Battery::of(rows.filter(concerns).collect());
+    loop {
+        let mut wrong = Vec::new();
+        for found in tried(wgpu, &Shaders::SpirV(options), &battery)? {
+            tracing::info!(wrong = found.text, "a way to make floats is not exact");
+            match FloatOp::of(battery.row(found.line).op) {
+                Some(op) => wrong.push(op),
+                None => return Ok(None),
+            }
+        }
+        wrong.dedup();
+        if wrong.is_empty() {
+            return Ok(Some(options));
+        }
+        for op in wrong {
+            let (ways, how) = (op.ways(ty), options.floats.how(ty, op));
+            let next = ways.iter().skip_while(|way| **way != how).nth(1);
+            let Some(next) = next else { return Ok(None) };
+            options.floats = options.floats.with(ty, op, *next);
         }
     }
-    for (at, row) in rows.iter().enumerate() {
-        let args: Vec<String> =
-            row.args.iter().enumerate().map(|(column, ty)| format!("%{ty}{column}")).collect();
-        let _ = writeln!(text, "    %r{at} = {}.{} {}", row.op.info().name, row.ty, args.join(", "));
-        // Signed numbers are extended by their sign, and their bits are what is asked for.
-        let wide = match row.result {
-            DataType::I32 => {
-                let _ = writeln!(text, "    %u{at} = cast.u32 %r{at}");
-                format!("%u{at}")
-            }
-            _ => format!("%r{at}"),
-        };
-        let _ = writeln!(text, "    %w{at} = cast.u64 {wide}\n    %at{at} = add.u32 %i, {}", at * count);
-        let _ = writeln!(text, "    store.u64 @y[%at{at}], %w{at}");
+}
+
+/// Whether what was chosen holds in expressions and in a long loop.
+fn in_context(wgpu: &Wgpu, ty: DataType, options: &Options) -> Result<bool, BackendError> {
+    let shaders = Shaders::SpirV(*options);
+    for seed in 0..2 {
+        let wrong = tried(wgpu, &shaders, &Battery::expressions(ty, 32, seed))?;
+        if let Some(Wrong { text, .. }) = wrong.first() {
+            tracing::info!(text, "a way to make floats is not exact in expressions");
+            return Ok(false);
+        }
     }
-    text.push_str("  }\n}\n");
-    text
+    // The logistic map, where every rounding shows in the end.
+    let body = format!("%b = sub.{ty} 1.0, %a\n%d = mul.{ty} %a, %b\n%c = mul.{ty} %d, 4.0");
+    let expected = match ty {
+        DataType::F64 => (0..TRIPS).fold(0.125, |x: f64, _| x * (1.0 - x) * 4.0).to_le_bytes().to_vec(),
+        _ => (0..TRIPS).fold(0.125, |x: f32, _| x * (1.0 - x) * 4.0).to_le_bytes().to_vec(),
+    };
+    let found = looped(wgpu, &shaders, ty, "0.125", &body)?;
+    Ok(found.chunks_exact(expected.len()).all(|found| found == expected))
+}
+
+/// Runs a loop that makes `%c` of `%a` and `%k` in each trip.
+fn looped(
+    wgpu: &Wgpu,
+    shaders: &Shaders,
+    ty: DataType,
+    start: &str,
+    body: &str,
+) -> Result<Vec<u8>, BackendError> {
+    let source = format!(
+        "program @long_loop workgroup({LANES}, 1, 1) {{
+          buffer @n : read       u32[] binding 0
+          buffer @y : read_write {ty}[] binding 1 output
+          %i = global_id x
+          %n = load.u32 @n[%i]
+          var $a : {ty} = {start}
+          for %k in 0..%n {{
+            %a = get.{ty} $a
+            {body}
+            set.{ty} $a, %c
+          }}
+          %r = get.{ty} $a
+          store.{ty} @y[%i], %r
+        }}"
+    );
+    let trips: Vec<u8> = (0..LANES).flat_map(|_| TRIPS.to_le_bytes()).collect();
+    run(wgpu, shaders, &source, &[&trips], LANES as usize * ty.bytes(), 1)
+}
+
+fn tried(wgpu: &Wgpu, shaders: &Shaders, battery: &Battery) -> Result<Vec<Wrong>, BackendError> {
+    let inputs = battery.inputs();
+    let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+    let found = run(wgpu, shaders, &battery.source(), &inputs, battery.output_bytes(), battery.workgroups())?;
+    Ok(battery.judge(&found))
 }
 
 /// Runs a probe: inputs, then one output of that many bytes.
 fn run(
     wgpu: &Wgpu,
+    shaders: &Shaders,
     source: &str,
     inputs: &[&[u8]],
     output_bytes: usize,
     workgroups: u32,
 ) -> Result<Vec<u8>, BackendError> {
-    let parsed = text::parse(source).unwrap_or_else(|findings| panic!("a probe is no program: {findings:?}"));
+    let parsed = text::parse(source)
+        .unwrap_or_else(|findings| panic!("a probe is no program: {findings:?}\n{source}"));
     let program = checked(&parsed.program, None)?;
-    let kernel = std::sync::Arc::new(wgpu.compile(&program, true)?);
-    let memories: Result<Vec<_>, _> = inputs
-        .iter()
-        .map(|input| input.len())
-        .chain([output_bytes])
-        .map(|bytes| wgpu.allocate(bytes))
-        .collect();
+    let kernel = std::sync::Arc::new(wgpu.compile_as(&program, shaders)?);
+    let lens: Vec<usize> = inputs.iter().map(|input| input.len()).chain([output_bytes]).collect();
+    let memories: Result<Vec<_>, _> = lens.iter().map(|bytes| wgpu.allocate(*bytes)).collect();
     let memories = memories?;
     let (output, given) = memories.split_last().expect("there is an output");
     let mut found = vec![0; output_bytes];
     let mut work = Work::none();
     work.clears.push(output);
     work.uploads = given.iter().zip(inputs).map(|(memory, input)| (memory, 0, *input)).collect();
-    let lens = inputs.iter().map(|input| input.len()).chain([output_bytes]);
     work.launches.push(Launch {
         kernel,
         program,

@@ -6,7 +6,7 @@
 use crate::ID;
 use crate::adapter::{WgpuConfig, adapters};
 use crate::device::{Device, Kept};
-use crate::kernel::{self, Kernel};
+use crate::kernel::{self, Kernel, Shaders};
 use crate::memory::{Kind, Memory, Pool};
 use crate::probe;
 use crate::run::Submission;
@@ -17,8 +17,10 @@ use vyre_driver::admission::CheckedProgram;
 use vyre_driver::pipeline::DiskCache;
 use vyre_driver::queue::{About, Launch, Queue, Stop, Times, Work};
 use vyre_driver::{BackendError, DeviceProfile, DeviceTimingQuality};
+use vyre_foundation::ir::DataType;
 use vyre_foundation::limits;
 use vyre_lower::bindings::STATUS_WORDS;
+use vyre_lower::spirv::{self, FloatOp, How};
 use wgpu::{BufferUsages, Features};
 
 /// How long a kernel that should end may still take to end by itself: there is no way to stop one.
@@ -41,6 +43,7 @@ pub struct Wgpu {
     clocks: Mutex<Vec<Clock>>,
     words: Mutex<FxHashMap<Vec<u32>, Arc<Words>>>,
     groups: Mutex<FxHashMap<Vec<u64>, Arc<Kept<wgpu::BindGroup>>>>,
+    shaders: Shaders,
     pub(crate) cache: Option<DiskCache>,
     config: WgpuConfig,
 }
@@ -77,17 +80,28 @@ impl Wgpu {
                 None
             }
         });
-        let opened = Wgpu {
+        let features = opened_features(&device);
+        let mut opened = Wgpu {
             pool: Pool::new(Arc::clone(&device)),
             clocks: Mutex::default(),
             words: Mutex::default(),
             groups: Mutex::default(),
             device,
+            shaders: Shaders::Wgsl,
             cache,
             config: config.clone(),
         };
-        probe::check(&opened)?;
+        opened.shaders = probe::verdict(&opened, features)?;
         Ok(opened)
+    }
+
+    /// Compiles a program with shaders made in that way.
+    pub(crate) fn compile_as(
+        &self,
+        program: &CheckedProgram,
+        shaders: &Shaders,
+    ) -> Result<Kernel, BackendError> {
+        kernel::compile(&self.device, self.cache.as_ref(), program, shaders)
     }
 
     /// The launch words of a launch, kept or made now.
@@ -220,6 +234,47 @@ impl Wgpu {
     }
 }
 
+/// What SPIR-V may use here; `None` if the driver does not take it.
+fn opened_features(device: &Device) -> Option<spirv::Features> {
+    let has = |feature| device.has(feature);
+    (has(Features::PASSTHROUGH_SHADERS) && device.adapter.api == "vulkan").then(|| spirv::Features {
+        int64: has(Features::SHADER_INT64),
+        int64_atomics: has(Features::SHADER_INT64_ATOMIC_ALL_OPS),
+        float64: has(Features::SHADER_F64),
+        storage16: has(Features::SHADER_F16),
+    })
+}
+
+/// A way to make floats that is not the device's own.
+fn name(how: How) -> &'static str {
+    if how == How::ThroughF64 {
+        "through f64"
+    } else if how == How::Soft {
+        "as integers"
+    } else {
+        "guarded"
+    }
+}
+
+/// How floats are made, for people.
+fn floats(shaders: &Shaders) -> String {
+    let Shaders::SpirV(options) = shaders else { return "as integers, in WGSL".to_owned() };
+    let of = |ty: DataType| {
+        let how = |op: FloatOp| {
+            let how = options.floats.how(ty, op);
+            (how != How::Native).then(|| format!("{op:?} {}", name(how)).to_lowercase())
+        };
+        let others: Vec<String> = FloatOp::ALL.into_iter().filter_map(how).collect();
+        match others.len() {
+            0 => format!("{ty} native"),
+            _ if ty == DataType::F64 && !options.features.float64 => format!("{ty} as integers"),
+            count if count == FloatOp::ALL.len() => format!("{ty} as integers"),
+            _ => format!("{ty} native but {}", others.join(", ")),
+        }
+    };
+    format!("{}; {}; in SPIR-V, probed", of(DataType::F32), of(DataType::F64))
+}
+
 /// The pieces of a grid that one launch takes: the first workgroup of each, and how many it has.
 fn cut(grid: [u32; 3], axis_max: u32) -> impl Iterator<Item = ([u32; 3], [u32; 3])> {
     let steps = move |axis: usize| (0..grid[axis]).step_by(axis_max as usize);
@@ -279,7 +334,7 @@ impl Queue for Wgpu {
     }
 
     fn compile(&self, program: &CheckedProgram, _: bool) -> Result<Kernel, BackendError> {
-        kernel::compile(&self.device, self.cache.as_ref(), program)
+        self.compile_as(program, &self.shaders)
     }
 
     fn submit(&self, work: Work<'_, Wgpu>, stop: &Stop<'_>) -> Result<Times, BackendError> {
@@ -313,7 +368,7 @@ impl Queue for Wgpu {
             let used = if adapter == self.device.adapter { ", in use" } else { "" };
             format!("{number}: {adapter}{used}")
         });
-        vec![("adapters", listed.collect::<Vec<_>>().join("; ")), ("floats", "as integers".to_owned())]
+        vec![("adapters", listed.collect::<Vec<_>>().join("; ")), ("floats", floats(&self.shaders))]
     }
 
     fn is_lost(&self) -> bool {

@@ -1,0 +1,382 @@
+//! Straight programs of single ops and of expressions, with what they must give: what drivers are tried with.
+//!
+//! Operands come from four columns of 64-bit words, one row for each lane. Everything a line gives is stored as 64 bits.
+//! What must come out is computed by the one definition of the ops.
+
+use std::fmt::Write;
+use vyre_foundation::ir::{ArgType, ComputeOp, DataType};
+use vyre_foundation::scalar::{Meaning, meaning, observe};
+
+/// Lanes of a workgroup.
+pub(crate) const LANES: u32 = 64;
+const COLUMNS: usize = 4;
+
+/// One op under one type, with its operands' types and what it must give.
+pub(crate) struct Row {
+    pub(crate) op: ComputeOp,
+    pub(crate) ty: DataType,
+    pub(crate) args: Vec<DataType>,
+    pub(crate) result: DataType,
+    meaning: Meaning,
+}
+
+/// Every op on these types.
+pub(crate) fn rows(types: &[DataType]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for op in ComputeOp::ALL {
+        for ty in types {
+            // The source makes a difference to casts alone.
+            let sources = if op.info().args.contains(&ArgType::Any) { types } else { &types[..1] };
+            rows.extend(sources.iter().filter_map(|source| row(*op, *ty, *source)));
+        }
+    }
+    rows
+}
+
+fn row(op: ComputeOp, ty: DataType, source: DataType) -> Option<Row> {
+    let info = op.info();
+    let (meaning, result) = (meaning(op, ty, source)?, info.result.under(ty)?);
+    let args = info.args.iter().map(|arg| arg.under(ty).unwrap_or(source)).collect();
+    Some(Row { op, ty, args, result, meaning })
+}
+
+/// Where the operand of a line comes from.
+#[derive(Clone, Copy)]
+enum From {
+    Column(usize),
+    Line(usize),
+    Constant(f64),
+}
+
+struct Line {
+    row: Row,
+    from: Vec<From>,
+    /// Whether it is looked at, and not only used by others.
+    is_seen: bool,
+}
+
+/// A program and its operands.
+pub(crate) struct Battery {
+    lines: Vec<Line>,
+    columns: [Vec<u64>; COLUMNS],
+}
+
+/// Something that came out wrong.
+pub(crate) struct Wrong {
+    /// The line, among those that are looked at.
+    pub(crate) line: usize,
+    pub(crate) text: String,
+}
+
+/// A generator of random words (splitmix64): the same on every machine, so that a verdict can be repeated.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn word(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.word() % end as u64) as usize
+    }
+}
+
+/// The edges of integers of every width, and what lies next to them.
+fn integer_edges() -> Vec<u64> {
+    let mut edges = vec![0, 1, 2, 3, 5, 31, 32, 33, 63, 64, 65, 0x0123_4567_89ab_cdef, 0xdead_beef, u64::MAX];
+    for bits in [7, 8, 15, 16, 31, 32, 63] {
+        let power = 1u64 << bits;
+        edges.extend([power - 1, power, power + 1, power.wrapping_neg()]);
+    }
+    edges
+}
+
+/// Words that are hard as f32 in their low half, as f16 and bf16 in the bits above the lowest 16, and as f64 in all.
+fn float_edges() -> Vec<u64> {
+    let small = [
+        0x0000_0000u32,
+        0x0000_0001,
+        0x0000_ffff,
+        0x0001_0000,
+        0x03ff_0000,
+        0x0400_0000,
+        0x007f_ffff,
+        0x0080_0000,
+        0x0080_0001,
+        0x00ff_ffff,
+        0x1f80_0000,
+        0x3380_0001,
+        0x3400_0000,
+        0x3bff_ffff,
+        0x3c00_0001,
+        0x3eff_ffff,
+        0x3f00_0000,
+        0x3f7f_ffff,
+        0x3f80_0000,
+        0x3f80_0001,
+        0x3fc0_0000,
+        0x4020_0000,
+        0x4049_0fdb,
+        0x4100_0001,
+        0x4aff_ffff,
+        0x4b00_0001,
+        0x4b80_0000,
+        0x4eff_ffff,
+        0x4f00_0000,
+        0x4f7f_ffff,
+        0x4f80_0000,
+        0x5eff_ffff,
+        0x5f00_0000,
+        0x5f80_0000,
+        0x7bff_8000,
+        0x7c00_0001,
+        0x7f7f_ffff,
+        0x7f80_0000,
+        0x7fc0_0000,
+        0x7f80_0001,
+    ];
+    let wide = [
+        0.0f64,
+        5e-324,
+        f64::MIN_POSITIVE,
+        1.0,
+        1.0 + f64::EPSILON,
+        0.5,
+        1.5,
+        2.5,
+        1e-45,
+        7e-46,
+        1.1754943e-38,
+        3.4028235677973366e38,
+        65519.999,
+        65520.0,
+        2147483647.5,
+        4294967295.5,
+        9007199254740993.0,
+        1.8e19,
+        f64::MAX,
+        f64::INFINITY,
+        f64::NAN,
+    ];
+    let small = small.into_iter().flat_map(|x| [x, x | 0x8000_0000]);
+    let mixed = small.map(|x| u64::from(x) << 32 | u64::from(x));
+    mixed.chain(wide.into_iter().flat_map(|x| [x.to_bits(), (-x).to_bits()])).collect()
+}
+
+impl Battery {
+    /// Each of these rows by itself, on edges and on random words.
+    pub(crate) fn of(rows: Vec<Row>) -> Battery {
+        let is_float =
+            rows.iter().any(|row| row.result.is_float() || row.args.iter().any(|ty| ty.is_float()));
+        let edges = if is_float { float_edges() } else { integer_edges() };
+        let count = edges.len();
+        let places: [fn(usize, usize) -> usize; COLUMNS] =
+            [|at, n| at % n, |at, n| at / n, |at, n| at * 7 % n, |at, n| at * 3 % n];
+        let mut columns = places.map(|place| (0..count * count).map(|at| edges[place(at, count)]).collect());
+        let mut random = Random(1);
+        for at in 0..2048 {
+            let mut words: [u64; COLUMNS] = std::array::from_fn(|_| random.word());
+            if is_float && at % 2 == 0 {
+                near_cancellation(&mut words);
+            }
+            columns.iter_mut().zip(words).for_each(|(column, word): (&mut Vec<u64>, u64)| column.push(word));
+        }
+        let line =
+            |row: Row| Line { from: (0..row.args.len()).map(From::Column).collect(), row, is_seen: true };
+        Battery { lines: rows.into_iter().map(line).collect(), columns }
+    }
+
+    /// Expressions over a float type, of the kind that compilers rewrite: few values, simple constants.
+    pub(crate) fn expressions(ty: DataType, count: usize, seed: u64) -> Battery {
+        use ComputeOp as Op;
+        const OPS: [ComputeOp; 12] = [
+            Op::Add,
+            Op::Sub,
+            Op::Mul,
+            Op::Add,
+            Op::Sub,
+            Op::Mul,
+            Op::Fma,
+            Op::Div,
+            Op::Sqrt,
+            Op::Neg,
+            Op::Min,
+            Op::Abs,
+        ];
+        let constants: [f64; 6] = [0.0, -0.0, 1.0, -1.0, 2.0, 0.5];
+        let mut random = Random(seed);
+        let mut lines: Vec<Line> = Vec::new();
+        for _ in 0..count {
+            let first = lines.len();
+            for step in 0..5 {
+                let row = row(OPS[random.below(OPS.len())], ty, ty).expect("floats have these ops");
+                let mut pick = || match random.below(4 + 2 * step) {
+                    0 => From::Constant(constants[random.below(constants.len())]),
+                    1..4 => From::Column(random.below(3)),
+                    _ => From::Line(first + random.below(step)),
+                };
+                let from = (0..row.args.len()).map(|_| pick()).collect();
+                lines.push(Line { row, from, is_seen: step == 4 });
+            }
+        }
+        let edges = float_edges();
+        let columns = std::array::from_fn(|_| {
+            let mut word = |lane: usize| match lane % 4 {
+                0 => edges[random.below(edges.len())],
+                // Of about the same size, where sums and products round and cancel.
+                _ => random.word() & 0x800f_ffff_807f_ffff | 0x3ff0_0000_3f80_0000,
+            };
+            (0..512).map(&mut word).collect()
+        });
+        Battery { lines, columns }
+    }
+
+    fn lanes(&self) -> usize {
+        self.columns[0].len()
+    }
+
+    pub(crate) fn workgroups(&self) -> u32 {
+        self.lanes().div_ceil(LANES as usize) as u32
+    }
+
+    fn seen(&self) -> impl Iterator<Item = (usize, &Line)> {
+        self.lines.iter().enumerate().filter(|(_, line)| line.is_seen)
+    }
+
+    /// Bytes of what comes out.
+    pub(crate) fn output_bytes(&self) -> usize {
+        self.seen().count() * self.lanes() * 8
+    }
+
+    pub(crate) fn inputs(&self) -> Vec<Vec<u8>> {
+        self.columns
+            .iter()
+            .map(|column| column.iter().flat_map(|word| word.to_le_bytes()).collect())
+            .collect()
+    }
+
+    /// The row of a line that is looked at.
+    pub(crate) fn row(&self, line: usize) -> &Row {
+        &self.seen().nth(line).expect("there are so many").1.row
+    }
+
+    /// The program's text.
+    pub(crate) fn source(&self) -> String {
+        let mut text = format!("program @battery workgroup({LANES}, 1, 1) {{\n");
+        for column in 0..COLUMNS {
+            let _ = writeln!(text, "  buffer @x{column} : read u64[] binding {column}");
+        }
+        let _ = writeln!(text, "  buffer @y : read_write u64[] binding {COLUMNS} output\n  %i = global_id x");
+        let _ = writeln!(text, "  %live = lt.u32 %i, {}\n  if %live {{", self.lanes());
+        (0..COLUMNS).for_each(|column| operands(&mut text, column));
+        for (at, line) in self.lines.iter().enumerate() {
+            let args: Vec<String> = line
+                .from
+                .iter()
+                .zip(&line.row.args)
+                .map(|(from, ty)| match from {
+                    From::Column(column) => format!("%{ty}{column}"),
+                    From::Line(line) => format!("%r{line}"),
+                    From::Constant(x) => format!("{x:?}"),
+                })
+                .collect();
+            let name = line.row.op.info().name;
+            let _ = writeln!(text, "    %r{at} = {name}.{} {}", line.row.ty, args.join(", "));
+        }
+        for (place, (at, line)) in self.seen().enumerate() {
+            let bits = match line.row.result {
+                // Signed numbers would be extended by their sign, and floats be rounded.
+                DataType::I32 => format!("cast.u32 %r{at}"),
+                DataType::F64 => format!("bitcast.u64 %r{at}"),
+                ty if ty.is_float() => format!("bitcast.u32 %r{at}"),
+                ty => format!(
+                    "cast.{} %r{at}",
+                    if ty == DataType::Bool { "u32".into() } else { ty.to_string() }
+                ),
+            };
+            let _ = writeln!(text, "    %b{at} = {bits}\n    %w{at} = cast.u64 %b{at}");
+            let _ = writeln!(text, "    %at{at} = add.u32 %i, {}", place * self.lanes());
+            let _ = writeln!(text, "    store.u64 @y[%at{at}], %w{at}");
+        }
+        text.push_str("  }\n}\n");
+        text
+    }
+
+    /// What is wrong with what came out, one for each line that is.
+    pub(crate) fn judge(&self, found: &[u8]) -> Vec<Wrong> {
+        let mut wrong: Vec<Option<String>> = self.seen().map(|_| None).collect();
+        let mut values = vec![0; self.lines.len()];
+        for lane in 0..self.lanes() {
+            for (at, line) in self.lines.iter().enumerate() {
+                let operands = self.operands(line, &values, lane);
+                values[at] = (line.row.meaning)(&operands);
+            }
+            for (place, (at, line)) in self.seen().enumerate() {
+                let bytes = &found[(place * self.lanes() + lane) * 8..][..8];
+                let found = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+                let expected = observe(line.row.result, values[at]);
+                if found != expected && wrong[place].is_none() {
+                    let operands = &self.operands(line, &values, lane)[..line.row.args.len()];
+                    let operands: Vec<String> = operands.iter().map(|x| format!("{x:#x}")).collect();
+                    let (name, ty) = (line.row.op.info().name, line.row.ty);
+                    let operands = operands.join(", ");
+                    wrong[place] = Some(format!(
+                        "`{name}.{ty}` of {operands} gives {found:#x} instead of {expected:#x}"
+                    ));
+                }
+            }
+        }
+        let named = wrong.into_iter().enumerate();
+        named.filter_map(|(line, text)| Some(Wrong { line, text: text? })).collect()
+    }
+
+    fn operands(&self, line: &Line, values: &[u64], lane: usize) -> [u64; 4] {
+        let mut operands = [0; 4];
+        for (slot, (from, ty)) in operands.iter_mut().zip(line.from.iter().zip(&line.row.args)) {
+            *slot = match from {
+                From::Column(column) if is_half(*ty) => self.columns[*column][lane] >> 16 & ty.mask(),
+                From::Column(column) => self.columns[*column][lane] & ty.mask(),
+                From::Line(line) => values[*line],
+                From::Constant(x) if *ty == DataType::F64 => x.to_bits(),
+                From::Constant(x) => u64::from((*x as f32).to_bits()),
+            };
+        }
+        operands
+    }
+}
+
+fn is_half(ty: DataType) -> bool {
+    ty.is_float() && ty.bits() == 16
+}
+
+/// Writes a column as an operand of every type.
+fn operands(text: &mut String, column: usize) {
+    let _ =
+        writeln!(text, "    %x{column} = load.u64 @x{column}[%i]\n    %odd{column} = and.u64 %x{column}, 1");
+    let _ = writeln!(text, "    %bool{column} = cast.bool %odd{column}");
+    for ty in [DataType::U32, DataType::I32, DataType::U64, DataType::I64] {
+        let _ = writeln!(text, "    %{ty}{column} = cast.{ty} %x{column}");
+    }
+    let _ = writeln!(text, "    %half{column} = shr.u32 %u32{column}, 16");
+    for (ty, from) in [("f32", "u32"), ("f64", "u64"), ("f16", "half"), ("bf16", "half")] {
+        let _ = writeln!(text, "    %{ty}{column} = bitcast.{ty} %{from}{column}");
+    }
+}
+
+/// Makes the third operand almost what the product of the first two is, with the other sign: what is left of a fused sum
+/// are the bits that a rounded product has lost. In even lanes f32 in the low half, in odd ones f64.
+fn near_cancellation(words: &mut [u64; COLUMNS]) {
+    if words[3] & 1 == 0 {
+        let near_one = |word: u64| f32::from_bits(word as u32 & 0x807f_ffff | 0x3f80_0000);
+        let (a, b) = (near_one(words[0]), near_one(words[1]));
+        let low = [a, b, -(a * b)].map(|x| u64::from(x.to_bits()));
+        words.iter_mut().zip(low).for_each(|(word, low)| *word = *word >> 32 << 32 | low);
+    } else {
+        let near_one = |word: u64| f64::from_bits(word & 0x800f_ffff_ffff_ffff | 0x3ff0_0000_0000_0000);
+        let (a, b) = (near_one(words[0]), near_one(words[1]));
+        words.iter_mut().zip([a, b, -(a * b)]).for_each(|(word, x)| *word = x.to_bits());
+    }
+}
