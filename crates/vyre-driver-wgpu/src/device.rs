@@ -12,7 +12,6 @@ use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 use vyre_driver::BackendError;
 use wgpu::Features;
 
@@ -185,16 +184,20 @@ impl Device {
         }
     }
 
-    /// Waits until a submission has ended, or for so long; whether it has.
-    pub(crate) fn wait(
-        &self,
-        index: &wgpu::SubmissionIndex,
-        at_most: Duration,
-    ) -> Result<bool, BackendError> {
-        let wait = wgpu::PollType::Wait { submission_index: Some(index.clone()), timeout: Some(at_most) };
-        match self.watched("a submission", || self.raw.poll(wait))? {
-            Ok(_) => Ok(true),
-            Err(wgpu::PollError::Timeout) => Ok(false),
+    /// Waits until a submission has ended, however long that takes. With a time limit wgpu may panic where several threads
+    /// wait, so there is none.
+    pub(crate) fn wait(&self, index: &wgpu::SubmissionIndex) -> Result<(), BackendError> {
+        self.poll(wgpu::PollType::Wait { submission_index: Some(index.clone()), timeout: None })
+    }
+
+    /// Lets wgpu call back for what has ended by now.
+    pub(crate) fn look(&self) -> Result<(), BackendError> {
+        self.poll(wgpu::PollType::Poll)
+    }
+
+    fn poll(&self, how: wgpu::PollType) -> Result<(), BackendError> {
+        match self.watched("a submission", || self.raw.poll(how))? {
+            Ok(_) => Ok(()),
             Err(error) => {
                 self.lose(&error.to_string());
                 Err(self.lost())

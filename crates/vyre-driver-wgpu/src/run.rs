@@ -3,14 +3,16 @@
 use crate::device::Kept;
 use crate::kernel::Kernel;
 use crate::memory::{Kind, Memory};
-use crate::submit::{Clock, LOOK, TIMES_BYTES, Wgpu, Words};
+use crate::submit::{Clock, TIMES_BYTES, Wgpu, Words};
 use std::sync::{Arc, mpsc};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use vyre_driver::BackendError;
 use vyre_driver::queue::{Launch, Stop, Times, Work};
 
 /// Launches in one command buffer. More go in several, each waited for.
 const LAUNCHES_MAX: usize = 4096;
+/// How long another thread may take to call back.
+const LOOK: Duration = Duration::from_millis(10);
 /// Copies go by whole words.
 pub(crate) const WORD: usize = 4;
 
@@ -79,7 +81,7 @@ impl Submission<'_> {
         if let (Some(readback), Some(arrived)) = (&readback, arrived) {
             // Another thread's look at the device may be the one that calls back.
             while arrived.recv_timeout(LOOK).is_err() {
-                self.queue.wait(&index, stop)?;
+                device.look()?;
             }
             let kernels = || once.iter().chain(&again).map(|one| one.kernel);
             times.device_ns = self.take(readback, &mut work.reads, kernels())?;

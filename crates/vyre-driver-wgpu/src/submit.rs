@@ -11,6 +11,7 @@ use crate::memory::{Kind, Memory, Pool};
 use crate::probe;
 use crate::run::Submission;
 use rustc_hash::FxHashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use vyre_driver::admission::CheckedProgram;
@@ -25,10 +26,9 @@ use wgpu::{BufferUsages, Features};
 
 /// How long a kernel that should end may still take to end by itself: there is no way to stop one.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long one look at the device lasts while someone may want the work to end.
-const GLANCE: Duration = Duration::from_millis(2);
-/// How long it lasts otherwise: other threads may lose the device.
-pub(crate) const LOOK: Duration = Duration::from_millis(100);
+/// Between looks at a device whose work someone may want to end.
+const PAUSE_MIN: Duration = Duration::from_micros(10);
+const PAUSE_MAX: Duration = Duration::from_millis(1);
 /// Bind groups and launch words that are kept.
 const KEPT_MAX: usize = 1024;
 const CACHE_BYTES_MAX: u64 = 256 << 20;
@@ -215,9 +215,22 @@ impl Wgpu {
 
     /// Waits for a submission. What should end and does not is abandoned.
     pub(crate) fn wait(&self, index: &wgpu::SubmissionIndex, stop: &Stop<'_>) -> Result<(), BackendError> {
-        let glance = if stop.is_possible() { GLANCE } else { LOOK };
+        if !stop.is_possible() {
+            return self.device.wait(index);
+        }
+        let done = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&done);
+        self.device.watched("a submission", || {
+            self.device.queue.on_submitted_work_done(move || told.store(true, Ordering::Release));
+        })?;
         let mut stopped: Option<(BackendError, Instant)> = None;
-        while !self.device.wait(index, glance)? {
+        let mut pause = PAUSE_MIN;
+        loop {
+            self.device.look()?;
+            if done.load(Ordering::Acquire) {
+                // Ended, but perhaps too late.
+                return stopped.map(|(reason, _)| reason).or_else(|| stop.reason()).map_or(Ok(()), Err);
+            }
             match &stopped {
                 None => stopped = stop.reason().map(|reason| (reason, Instant::now())),
                 Some((reason, since)) if since.elapsed() > GRACE => {
@@ -226,11 +239,9 @@ impl Wgpu {
                 }
                 Some(_) => {}
             }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(PAUSE_MAX);
         }
-        // It ended, but too late.
-        stopped
-            .or_else(|| stop.reason().map(|reason| (reason, Instant::now())))
-            .map_or(Ok(()), |(reason, _)| Err(reason))
     }
 }
 
