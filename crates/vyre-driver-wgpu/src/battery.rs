@@ -380,3 +380,42 @@ fn near_cancellation(words: &mut [u64; COLUMNS]) {
         words.iter_mut().zip([a, b, -(a * b)]).for_each(|(word, x)| *word = x.to_bits());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vyre_driver::{DispatchConfig, VyreBackend};
+    use vyre_driver_reference::ReferenceBackend;
+    use vyre_foundation::text;
+
+    /// What the reference makes of a battery.
+    fn on_reference(battery: &Battery) -> Vec<u8> {
+        let program =
+            text::parse(&battery.source()).unwrap_or_else(|findings| panic!("{findings:?}")).program;
+        let config = DispatchConfig {
+            grid_override: Some([battery.workgroups(), 1, 1]),
+            output_sizes: vec![battery.output_bytes()],
+            ..DispatchConfig::default()
+        };
+        let found = ReferenceBackend::default().dispatch(&program, &battery.inputs(), &config);
+        found.expect("it runs").swap_remove(0)
+    }
+
+    #[test]
+    fn the_reference_passes_and_one_wrong_bit_does_not() {
+        let types = [DataType::F64, DataType::F32, DataType::F16, DataType::I32, DataType::U64];
+        let batteries = [
+            Battery::of(rows(&types)),
+            Battery::expressions(DataType::F32, 8, 1),
+            Battery::expressions(DataType::F64, 8, 2),
+        ];
+        for battery in batteries {
+            let mut found = on_reference(&battery);
+            let wrong: Vec<String> = battery.judge(&found).into_iter().map(|wrong| wrong.text).collect();
+            assert!(wrong.is_empty(), "{wrong:?}");
+            let at = found.len() / 2 + 1;
+            found[at] ^= 4;
+            assert_eq!(battery.judge(&found).len(), 1);
+        }
+    }
+}

@@ -70,11 +70,10 @@ pub(crate) struct Device {
 }
 
 /// What is used where a device has it.
-const WANTED: [Features; 8] = [
+const WANTED: [Features; 7] = [
     Features::TIMESTAMP_QUERY,
     Features::PIPELINE_CACHE,
     Features::PASSTHROUGH_SHADERS,
-    Features::MAPPABLE_PRIMARY_BUFFERS,
     Features::SHADER_INT64,
     Features::SHADER_INT64_ATOMIC_ALL_OPS,
     Features::SHADER_F64,

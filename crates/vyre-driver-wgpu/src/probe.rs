@@ -282,3 +282,20 @@ fn run(
     wgpu.submit(work, &Stop::new(&config, Instant::now()))?;
     Ok(found)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_survives_the_disk() {
+        let features = Features::ALL;
+        let floats = Floats::default().with(DataType::F64, FloatOp::Div, How::Soft);
+        for shaders in [Shaders::Wgsl, Shaders::SpirV(Options { features, floats })] {
+            assert_eq!(read(&write(&shaders), Some(features)), Some(shaders));
+        }
+        assert_eq!(read("spirv 00", Some(features)), None);
+        assert_eq!(read("spirv 00000000 00000009", Some(features)), None);
+        assert_eq!(read("", Some(features)), None);
+    }
+}

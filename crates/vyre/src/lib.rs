@@ -23,6 +23,7 @@ pub use vyre_conform as conform;
 pub use vyre_driver as driver;
 pub use vyre_driver::{BackendError, DispatchConfig, VyreBackend};
 pub use vyre_driver_cpu as cpu;
+pub use vyre_driver_wgpu as wgpu;
 pub use vyre_foundation::ir::Program;
 pub use vyre_foundation::{diagnostic, ir, launch, limits, opt, text, validate, wire};
 pub use vyre_lower as lower;
@@ -31,7 +32,6 @@ pub use vyre_reference as reference;
 // Linking a driver registers its backend.
 use vyre_driver_cuda as _;
 use vyre_driver_reference as _;
-use vyre_driver_wgpu as _;
 use vyre_foundation::diagnostic::Rule;
 
 /// What every diagnostic code stands for: the parser's, the validator's and that of directives.

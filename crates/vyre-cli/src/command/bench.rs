@@ -123,7 +123,8 @@ fn size(benchmark: &Benchmark, text: &str) -> Result<u32, Failure> {
     }
 }
 
-/// The backends that are named; or all that open, the reference only if it is alone, and why others do not.
+/// The backends that are named; or all that open, last resorts and the reference only if they are alone, and why others do
+/// not.
 fn backends(args: &Bench) -> Result<(Vec<String>, Vec<String>), Failure> {
     let known: Vec<&str> = registry::registrations().iter().map(|registration| registration.id).collect();
     if let Some(named) = &args.backends {
@@ -137,7 +138,13 @@ fn backends(args: &Bench) -> Result<(Vec<String>, Vec<String>), Failure> {
         };
     }
     let (mut open, mut notes) = (Vec::new(), Vec::new());
-    for id in known {
+    for registration in registry::registrations() {
+        let id = registration.id;
+        if (registration.last_resort)() {
+            notes
+                .push(format!("backend `{id}` is left out: it is slower than the others here. Fix: name it"));
+            continue;
+        }
         match registry::open(id) {
             Ok(_) => open.push(id.to_owned()),
             Err(error) => notes.push(error.to_string()),

@@ -4,6 +4,7 @@ use crate::report::{BAD, FINDINGS, Failure, GOOD, OK, Report, paint};
 use serde_json::json;
 use vyre::driver::{ErrorCode, registry};
 use vyre::host::{Error, Kernel};
+use vyre::wgpu::{Adapter, Selection, WgpuConfig, adapters};
 
 /// One thing tried.
 struct Check {
@@ -26,6 +27,7 @@ const PROBE: &str = include_str!("doctor.vyre");
 pub(crate) fn run(report: &Report) -> Result<u8, Failure> {
     let mut checks = vec![cores(), scratch()];
     checks.extend(registry::registrations().iter().map(|registration| backend(registration.id)));
+    checks.extend(other_adapters());
     let failed = checks.iter().filter(|check| matches!(check.finding, Finding::Bad(..))).count();
     report.json(|| {
         let all = checks.iter().map(|Check { name, finding }| match finding {
@@ -75,6 +77,21 @@ fn scratch() -> Check {
         ),
     };
     Check { name: "temporary files".into(), finding }
+}
+
+/// Opens the devices behind wgpu that the backend does not use.
+fn other_adapters() -> Vec<Check> {
+    let (Ok(config), Ok(used)) = (WgpuConfig::from_env(), registry::open("wgpu")) else { return Vec::new() };
+    let others = adapters().into_iter().enumerate().filter(|(_, one)| one.name != used.device_name());
+    let check = |(number, adapter): (usize, Adapter)| {
+        let opened = vyre::wgpu::open(&WgpuConfig { adapter: Selection::Number(number), ..config.clone() });
+        let finding = match opened.map_err(Error::from) {
+            Ok(_) => Finding::Good(format!("{adapter}, opens and computes right")),
+            Err(error) => Finding::Absent(error.message, error.fix),
+        };
+        Check { name: format!("wgpu device {number}"), finding }
+    };
+    others.map(check).collect()
 }
 
 /// Opens a backend and compares its bytes for the probe with those of the reference.

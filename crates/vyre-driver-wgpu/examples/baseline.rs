@@ -1,0 +1,317 @@
+//! This backend beside wgpu used by hand, on the same device with the same shaders: `baseline [ROUNDS] [LOG2_MAX]`.
+//!
+//! The hand-written side has its buffers, bind groups and pipelines made before the clock starts, and does nothing that it
+//! need not. Rounds of both sides alternate; the table has their medians, and the ratio is ours to theirs.
+#![allow(clippy::print_stdout, unsafe_code)]
+
+use std::time::{Duration, Instant};
+use vyre_driver::{DispatchConfig, ResidentDispatchStep, ResidentReadRange, Resource, VyreBackend};
+use vyre_driver_wgpu::WgpuConfig;
+use vyre_foundation::ir::Program;
+use vyre_foundation::launch::bound_buffers;
+use vyre_foundation::{text, validate};
+use vyre_lower::bindings::Bindings;
+use vyre_lower::spirv;
+
+/// Launches of a sequence.
+const TURNS: u32 = 64;
+
+/// A launch: the program, its inputs by ascending binding, its grid. The last buffer comes back.
+struct Case {
+    name: &'static str,
+    program: Program,
+    inputs: Vec<Vec<u8>>,
+    grid: [u32; 3],
+}
+
+fn floats(count: u32) -> Vec<u8> {
+    (0..count).flat_map(|i| (1.0 + i as f32 / 3.0).to_le_bytes()).collect()
+}
+
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+fn cases(count: u32) -> Vec<Case> {
+    let program = |source: &str| text::parse(source).expect("the example parses").program;
+    let groups = count.div_ceil(64);
+    let side = f64::from(count).sqrt() as u32;
+    let tiles = side.div_ceil(8);
+    vec![
+        Case {
+            name: "saxpy",
+            program: program(include_str!("../../../examples/saxpy.vyre")),
+            inputs: vec![1.5f32.to_le_bytes().to_vec(), floats(count), floats(count)],
+            grid: [groups, 1, 1],
+        },
+        Case {
+            name: "reduce",
+            program: program(include_str!("../../../examples/reduce.vyre")),
+            inputs: vec![floats(count), vec![0; groups as usize * 4]],
+            grid: [groups, 1, 1],
+        },
+        Case {
+            name: "mix",
+            program: program(include_str!("../../../examples/mix.vyre")),
+            inputs: vec![floats(count)],
+            grid: [groups, 1, 1],
+        },
+        Case {
+            name: "matmul",
+            program: program(include_str!("../../../examples/matmul.vyre")),
+            inputs: vec![
+                words(&[side, side, side]),
+                floats(side * side),
+                floats(side * side),
+                vec![0; (side * side * 4) as usize],
+            ],
+            grid: [tiles, tiles, 1],
+        },
+    ]
+}
+
+/// wgpu by hand.
+struct Hand {
+    device: wgpu::Device,
+    queue: wgpu::Queue,
+}
+
+struct Ready {
+    pipeline: wgpu::ComputePipeline,
+    group: wgpu::BindGroup,
+    buffers: Vec<wgpu::Buffer>,
+    staging: wgpu::Buffer,
+    grid: [u32; 3],
+}
+
+impl Hand {
+    fn open() -> Hand {
+        let mut wanted = wgpu::InstanceDescriptor::new_without_display_handle();
+        wanted.flags = wgpu::InstanceFlags::empty();
+        let instance = wgpu::Instance::new(wanted);
+        let adapter = pollster::block_on(instance.request_adapter(&wgpu::RequestAdapterOptions {
+            power_preference: wgpu::PowerPreference::HighPerformance,
+            ..wgpu::RequestAdapterOptions::default()
+        }))
+        .expect("the backend found one");
+        let features = wgpu::Features::PASSTHROUGH_SHADERS
+            | wgpu::Features::SHADER_INT64
+            | wgpu::Features::SHADER_INT64_ATOMIC_ALL_OPS
+            | wgpu::Features::SHADER_F64
+            | wgpu::Features::SHADER_F16;
+        let (device, queue) = pollster::block_on(adapter.request_device(&wgpu::DeviceDescriptor {
+            required_features: features & adapter.features(),
+            required_limits: adapter.limits(),
+            ..wgpu::DeviceDescriptor::default()
+        }))
+        .expect("it opens");
+        Hand { device, queue }
+    }
+
+    fn ready(&self, case: &Case) -> Ready {
+        let valid = validate::validate(&case.program).expect("the example is valid");
+        let parts = valid.parts();
+        let shader = spirv::lower(&valid, &spirv::Options::default()).expect("it lowers");
+        let (bindings, [x, y, z]) = (Bindings::new(parts), parts.workgroup);
+        let entries = [wgpu::PassthroughShaderEntryPoint { name: "main".into(), workgroup_size: (x, y, z) }];
+        let wanted = wgpu::ShaderModuleDescriptorPassthrough {
+            entry_points: (&entries[..]).into(),
+            spirv: Some(shader.words.as_slice().into()),
+            ..wgpu::ShaderModuleDescriptorPassthrough::default()
+        };
+        // SAFETY: the module is vyre's, which keeps to its bindings and checks its accesses.
+        let module = unsafe { self.device.create_shader_module_passthrough(wanted) };
+        let storage = |read_only| wgpu::BufferBindingType::Storage { read_only };
+        let kinds = bindings.buffers.iter().map(|(_, writable)| storage(!writable));
+        let layout: Vec<_> = kinds
+            .chain([wgpu::BufferBindingType::Uniform])
+            .enumerate()
+            .map(|(binding, ty)| wgpu::BindGroupLayoutEntry {
+                binding: binding as u32,
+                visibility: wgpu::ShaderStages::COMPUTE,
+                ty: wgpu::BindingType::Buffer { ty, has_dynamic_offset: false, min_binding_size: None },
+                count: None,
+            })
+            .collect();
+        let layout = wgpu::BindGroupLayoutDescriptor { label: None, entries: &layout };
+        let layout = self.device.create_bind_group_layout(&layout);
+        let all = wgpu::PipelineLayoutDescriptor {
+            label: None,
+            bind_group_layouts: &[Some(&layout)],
+            immediate_size: 0,
+        };
+        let pipeline = self.device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
+            label: None,
+            layout: Some(&self.device.create_pipeline_layout(&all)),
+            module: &module,
+            entry_point: Some("main"),
+            compilation_options: wgpu::PipelineCompilationOptions::default(),
+            cache: None,
+        });
+        use wgpu::BufferUsages as Use;
+        let buffer = |size: usize, usage| {
+            let size = size.next_multiple_of(4) as u64;
+            self.device.create_buffer(&wgpu::BufferDescriptor {
+                label: None,
+                size,
+                usage,
+                mapped_at_creation: false,
+            })
+        };
+        let usage = Use::STORAGE | Use::COPY_SRC | Use::COPY_DST;
+        let buffers: Vec<_> = case.inputs.iter().map(|input| buffer(input.len(), usage)).collect();
+        buffers
+            .iter()
+            .zip(&case.inputs)
+            .for_each(|(buffer, input)| self.queue.write_buffer(buffer, 0, input));
+        let lens = bound_buffers(parts).into_iter().zip(&case.inputs);
+        let lens: Vec<u32> =
+            lens.map(|(id, input)| (input.len() / parts.buffer(id).ty.bytes()) as u32).collect();
+        let launch = words(&bindings.launch_words(case.grid, [0; 3], &lens));
+        let launch_buffer = buffer(launch.len(), Use::UNIFORM | Use::COPY_DST);
+        self.queue.write_buffer(&launch_buffer, 0, &launch);
+        let bound = buffers.iter().chain([&launch_buffer]).enumerate();
+        let entries: Vec<_> = bound
+            .map(|(binding, buffer)| wgpu::BindGroupEntry {
+                binding: binding as u32,
+                resource: buffer.as_entire_binding(),
+            })
+            .collect();
+        let group = wgpu::BindGroupDescriptor { label: None, layout: &layout, entries: &entries };
+        let staging =
+            buffer(case.inputs.last().expect("it has buffers").len(), Use::MAP_READ | Use::COPY_DST);
+        Ready { pipeline, group: self.device.create_bind_group(&group), buffers, staging, grid: case.grid }
+    }
+
+    /// Launches, and copies that many bytes of the last buffer back.
+    fn run(&self, ready: &Ready, turns: u32, read: Option<u64>) -> Vec<u8> {
+        let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+        {
+            let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+            pass.set_pipeline(&ready.pipeline);
+            pass.set_bind_group(0, &ready.group, &[]);
+            let [x, y, z] = ready.grid;
+            (0..turns).for_each(|_| pass.dispatch_workgroups(x, y, z));
+        }
+        if let Some(bytes) = read {
+            let last = ready.buffers.last().expect("it has buffers");
+            encoder.copy_buffer_to_buffer(last, 0, &ready.staging, 0, bytes);
+        }
+        self.queue.submit([encoder.finish()]);
+        if read.is_some() {
+            ready.staging.map_async(wgpu::MapMode::Read, .., |mapped| mapped.expect("it maps"));
+        }
+        self.device.poll(wgpu::PollType::wait_indefinitely()).expect("it ends");
+        let Some(bytes) = read else { return Vec::new() };
+        let found = ready.staging.get_mapped_range(0..bytes).expect("it is mapped").to_vec();
+        ready.staging.unmap();
+        found
+    }
+}
+
+/// The medians of two things done in turn.
+fn medians<T: PartialEq>(
+    rounds: usize,
+    mut ours: impl FnMut() -> T,
+    mut theirs: impl FnMut() -> T,
+) -> [Duration; 2] {
+    let mut times = [Vec::new(), Vec::new()];
+    for _ in 0..rounds {
+        let start = Instant::now();
+        let one = ours();
+        times[0].push(start.elapsed());
+        let start = Instant::now();
+        let other = theirs();
+        times[1].push(start.elapsed());
+        assert!(one == other, "both give the same bytes");
+    }
+    times.map(|mut times| {
+        times.sort();
+        times[times.len() / 2]
+    })
+}
+
+fn main() {
+    let numbers: Vec<usize> = std::env::args().skip(1).filter_map(|arg| arg.parse().ok()).collect();
+    let rounds = numbers.first().copied().unwrap_or(50);
+    let log2_max = numbers.get(1).copied().unwrap_or(20);
+    let backend = WgpuConfig::from_env().and_then(|config| vyre_driver_wgpu::open(&config));
+    let backend = backend.unwrap_or_else(|error| panic!("{error}"));
+    let hand = Hand::open();
+    println!("{}, {}", backend.device_name(), backend.driver_name());
+    println!(
+        "{:8} {:>9}  {:26} {:26} {:26}",
+        "kernel", "elements", "dispatch and readback", "resident dispatch", "64 in sequence"
+    );
+    for log2 in (10..=log2_max).step_by(5) {
+        for case in cases(1 << log2) {
+            let ready = hand.ready(&case);
+            let inputs: Vec<&[u8]> = case.inputs.iter().map(Vec::as_slice).collect();
+            let config = DispatchConfig { grid_override: Some(case.grid), ..DispatchConfig::default() };
+            let output_bytes = case.inputs.last().expect("it has buffers").len() as u64;
+            let host = medians(
+                rounds,
+                || {
+                    backend
+                        .dispatch_borrowed(&case.program, &inputs, &config)
+                        .expect("it runs")
+                        .swap_remove(0)
+                },
+                || {
+                    let given = ready.buffers.iter().zip(&case.inputs);
+                    given.for_each(|(buffer, input)| hand.queue.write_buffer(buffer, 0, input));
+                    hand.run(&ready, 1, Some(output_bytes))
+                },
+            );
+            let resources: Vec<Resource> = case
+                .inputs
+                .iter()
+                .map(|input| {
+                    let resource = backend.allocate_resident(input.len()).expect("memory");
+                    backend.upload_resident(&resource, input).expect("it uploads");
+                    resource
+                })
+                .collect();
+            let resident = medians(
+                rounds,
+                || {
+                    backend
+                        .dispatch_resident_timed(&case.program, &resources, &config)
+                        .map(|_| ())
+                        .expect("it runs")
+                },
+                || hand.run(&ready, 1, None).clear(),
+            );
+            let step = ResidentDispatchStep {
+                program: &case.program,
+                resources: &resources,
+                grid_override: Some(case.grid),
+            };
+            let last = resources.last().expect("it has buffers");
+            let range = ResidentReadRange { resource: last, byte_offset: 0, byte_len: 4 };
+            let turns = if log2 > 15 { TURNS / 16 } else { TURNS };
+            let sequence = medians(
+                rounds.div_ceil(4),
+                || {
+                    let mut out = Vec::new();
+                    backend
+                        .dispatch_resident_repeated_sequence_read_ranges_into(
+                            &[],
+                            &[step],
+                            turns,
+                            &[range],
+                            &mut [&mut out],
+                        )
+                        .expect("it runs");
+                    out.len()
+                },
+                || hand.run(&ready, turns, Some(4)).len(),
+            );
+            let column = |[ours, theirs]: [Duration; 2]| {
+                format!("{ours:9.1?} {theirs:9.1?} {:5.2}", ours.as_secs_f64() / theirs.as_secs_f64())
+            };
+            let (host, resident, sequence) = (column(host), column(resident), column(sequence));
+            println!("{:8} {:9}  {host:26} {resident:26} {sequence:26}", case.name, 1u32 << log2);
+        }
+    }
+}
