@@ -20,7 +20,7 @@ use vyre_driver::queue::{Launch, Queue, Stop, Work};
 use vyre_driver::{BackendError, DispatchConfig};
 use vyre_foundation::ir::{DataType, Digest};
 use vyre_foundation::text;
-use vyre_lower::spirv::{Features, FloatOp, Floats, How, Options};
+use vyre_lower::spirv::{self, Features, FloatOp, Floats, How, Options};
 
 /// Goes up with what is tried and with what shaders contain, so that old verdicts do not count.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), ".2 wgpu 30.0");
@@ -43,7 +43,7 @@ const SINGLES: [DataType; 8] = [
 
 /// How shaders for the device are made. Fails if its driver is wrong about integers.
 pub(crate) fn verdict(wgpu: &Wgpu, features: Option<Features>) -> Result<Shaders, BackendError> {
-    let key = key(wgpu);
+    let key = key(wgpu, features)?;
     let kept = wgpu.cache.as_ref().and_then(|cache| cache.get(&key));
     if let Some(shaders) = kept.and_then(|bytes| read(&String::from_utf8(bytes).ok()?, features)) {
         return Ok(shaders);
@@ -57,27 +57,22 @@ pub(crate) fn verdict(wgpu: &Wgpu, features: Option<Features>) -> Result<Shaders
     Ok(shaders)
 }
 
-fn key(wgpu: &Wgpu) -> PipelineKey {
+fn key(wgpu: &Wgpu, features: Option<Features>) -> Result<PipelineKey, BackendError> {
     let mut hasher = blake3::Hasher::new();
+    hasher.update(&features.map(fingerprint).transpose()?.unwrap_or_default());
     let adapter = &wgpu.device.adapter;
     for text in ["verdict", &adapter.name, &adapter.driver, &adapter.api] {
         hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
     }
     let program = Digest(*hasher.finalize().as_bytes());
-    PipelineKey { program, backend: ID, version: VERSION, variant: 0 }
+    Ok(PipelineKey { program, backend: ID, version: VERSION, variant: 0 })
 }
 
-/// A verdict as text: `wgsl`, or `spirv` and for each op of f32 and f64 which of its ways.
+/// A verdict as text: `wgsl`, or `spirv` and how each op of f32 and of f64 is made.
 fn write(shaders: &Shaders) -> String {
     let Shaders::SpirV(options) = shaders else { return "wgsl".to_owned() };
-    let ways = |ty: DataType| {
-        let place = |op: &FloatOp| {
-            let how = options.floats.how(ty, *op);
-            op.ways(ty).iter().position(|way| *way == how).unwrap_or(9).to_string()
-        };
-        FloatOp::ALL.iter().map(place).collect::<String>()
-    };
-    format!("spirv {} {}", ways(DataType::F32), ways(DataType::F64))
+    let hows = |ty| FloatOp::ALL.map(|op| format!("{:?}", options.floats.how(ty, op))).join(" ");
+    format!("spirv {} {}", hows(DataType::F32), hows(DataType::F64))
 }
 
 fn read(text: &str, features: Option<Features>) -> Option<Shaders> {
@@ -87,14 +82,29 @@ fn read(text: &str, features: Option<Features>) -> Option<Shaders> {
         ("spirv", Some(features)) => {
             let mut floats = Floats::SOFT;
             for ty in [DataType::F32, DataType::F64] {
-                for (op, digit) in FloatOp::ALL.iter().zip(words.next()?.chars()) {
-                    floats = floats.with(ty, *op, *op.ways(ty).get(digit.to_digit(10)? as usize)?);
+                for op in FloatOp::ALL {
+                    let word = words.next()?;
+                    let how = op.ways(ty).iter().find(|how| format!("{how:?}") == word)?;
+                    floats = floats.with(ty, op, *how);
                 }
             }
             Some(Shaders::SpirV(Options { features, floats }))
         }
         _ => None,
     }
+}
+
+/// What tells one emitter from another: the code of some expressions.
+fn fingerprint(features: Features) -> Result<Vec<u8>, BackendError> {
+    let mut bytes = Vec::new();
+    for floats in [Floats::NATIVE, Floats::default()] {
+        let source = Battery::expressions(DataType::F32, 8, 0).source();
+        let program = checked(&text::parse(&source).expect("it is a program").program, None)?;
+        let shader = spirv::lower(&program.valid, &Options { features, floats })
+            .map_err(|error| BackendError::new(format!("{error}. Fix: report it")))?;
+        bytes.extend(shader.words.iter().flat_map(|word| word.to_le_bytes()));
+    }
+    Ok(bytes)
 }
 
 fn find(wgpu: &Wgpu, features: Option<Features>) -> Result<Shaders, BackendError> {
@@ -294,8 +304,8 @@ mod tests {
         for shaders in [Shaders::Wgsl, Shaders::SpirV(Options { features, floats })] {
             assert_eq!(read(&write(&shaders), Some(features)), Some(shaders));
         }
-        assert_eq!(read("spirv 00", Some(features)), None);
-        assert_eq!(read("spirv 00000000 00000009", Some(features)), None);
+        assert_eq!(read("spirv Native Native", Some(features)), None);
+        assert_eq!(read("spirv Ternary", Some(features)), None);
         assert_eq!(read("", Some(features)), None);
     }
 }

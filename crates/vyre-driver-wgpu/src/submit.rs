@@ -256,24 +256,18 @@ fn opened_features(device: &Device) -> Option<spirv::Features> {
     })
 }
 
-/// A way to make floats that is not the device's own.
-fn name(how: How) -> &'static str {
-    if how == How::ThroughF64 {
-        "through f64"
-    } else if how == How::Soft {
-        "as integers"
-    } else {
-        "guarded"
-    }
-}
-
 /// How floats are made, for people.
 fn floats(shaders: &Shaders) -> String {
     let Shaders::SpirV(options) = shaders else { return "as integers, in WGSL".to_owned() };
     let of = |ty: DataType| {
         let how = |op: FloatOp| {
-            let how = options.floats.how(ty, op);
-            (how != How::Native).then(|| format!("{op:?} {}", name(how)).to_lowercase())
+            let how = match options.floats.how(ty, op) {
+                How::Native => return None,
+                How::Guarded => "native where nothing is subnormal",
+                How::ThroughF64 => "through f64",
+                How::Soft => "as integers",
+            };
+            Some(format!("{op:?} {how}").to_lowercase())
         };
         let others: Vec<String> = FloatOp::ALL.into_iter().filter_map(how).collect();
         match others.len() {
