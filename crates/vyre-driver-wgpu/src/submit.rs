@@ -24,8 +24,9 @@ use vyre_lower::bindings::STATUS_WORDS;
 use vyre_lower::spirv::{self, FloatOp, How};
 use wgpu::{BufferUsages, Features};
 
-/// How long a kernel that should end may still take to end by itself: there is no way to stop one.
-const GRACE: Duration = Duration::from_secs(1);
+/// How long a kernel that should end may still take to end by itself: there is no way to stop one, and some drivers compile
+/// it only now.
+const GRACE: Duration = Duration::from_secs(10);
 /// Between looks at a device whose work someone may want to end.
 const PAUSE_MIN: Duration = Duration::from_micros(10);
 const PAUSE_MAX: Duration = Duration::from_millis(1);

@@ -74,7 +74,7 @@ fn a_kernel_that_hangs_ends_at_its_timeout_and_a_fresh_device_goes_on() {
     backend.compile_native(&endless, &config).expect("it compiles");
     let start = Instant::now();
     assert_eq!(code(backend.dispatch(&endless, &[], &config)), ErrorCode::Timeout);
-    assert!(start.elapsed() < Duration::from_secs(30), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
     assert!(backend.device_lost());
     assert_eq!(code(backend.dispatch_borrowed(&increment(), &[&input], &config)), ErrorCode::DeviceLost);
     backend.try_recover().expect("a fresh device opens beside the one that hangs");

@@ -112,7 +112,8 @@ fn backend(id: &'static str) -> Check {
         let equal = expected.outputs().map(|(_, bytes)| bytes).eq(actual.outputs().map(|(_, bytes)| bytes));
         let driver = Some(opened.driver_name()).filter(|driver| *driver != "none");
         let about = [Some(opened.device_name()), driver].into_iter().flatten().collect::<Vec<_>>().join(", ");
-        let notes = opened.notes().into_iter().map(|(name, text)| format!(", {name}: {text}"));
+        let notes = opened.notes().into_iter().filter(|(name, _)| *name == "floats");
+        let notes = notes.map(|(name, text)| format!(", {name}: {text}"));
         Ok::<_, Error>((
             format!("version {} on {about}{}", opened.version(), notes.collect::<String>()),
             equal,
