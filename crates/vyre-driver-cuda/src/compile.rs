@@ -18,6 +18,10 @@ use vyre_lower::ptx;
 pub struct Kernel {
     module: sys::CUmodule,
     pub(crate) function: sys::CUfunction,
+    /// Threads of a block.
+    pub(crate) block: [u32; 3],
+    /// Lanes of the program along x in one block.
+    pub(crate) block_lanes: u32,
     pub(crate) shared_bytes: u32,
     pub(crate) cooperative: bool,
     /// The code and place of each trap, by number.
@@ -60,6 +64,8 @@ pub(crate) fn compile(
     let kernel = Kernel {
         module,
         function: function.map_err(|error| context.fault(error, "the kernel"))?,
+        block: lowered.block,
+        block_lanes: lowered.block_lanes,
         shared_bytes: lowered.shared_bytes,
         cooperative: lowered.cooperative,
         traps: lowered.traps,

@@ -230,18 +230,20 @@ fn run(lane: &mut Lane, mut work: Work<'_, Cuda>, stop: &Stop<'_>) -> Result<Tim
 /// with grid barriers has, because its workgroups are all on the device together.
 fn launch(lane: &Lane, one: &Launch<'_, Cuda>) -> Result<(), BackendError> {
     let parts = one.program.parts();
-    let mut arguments: Vec<u64> = Vec::with_capacity(2 * one.buffers.len() + 8);
+    let mut arguments: Vec<u64> = Vec::with_capacity(2 * one.buffers.len() + 9);
     for (id, (Memory(block), byte_len)) in one.program.bound.iter().zip(&one.buffers) {
         let elements = byte_len / parts.buffer(*id).ty.bytes();
         arguments.extend([block.address, elements as u64]);
     }
     let [trap, sync] = lane.state();
     let [x, y, z] = one.grid;
-    arguments.extend([trap, lane.cancel_address, sync, 0, 0, u64::from(y), u64::from(z), 0]);
-    let first = arguments.len() - 5;
+    arguments.extend([trap, lane.cancel_address, sync, 0, 0, u64::from(x), u64::from(y), u64::from(z), 0]);
+    let first = arguments.len() - 6;
     if one.kernel.cooperative {
         lane.reset_barrier()?;
     }
+    let lanes = u64::from(x) * u64::from(parts.workgroup[0]);
+    let x = lanes.div_ceil(u64::from(one.kernel.block_lanes)) as u32;
     for first_z in (0..z).step_by(AXIS_MAX as usize) {
         for first_y in (0..y).step_by(AXIS_MAX as usize) {
             (arguments[first], arguments[first + 1]) = (u64::from(first_y), u64::from(first_z));
@@ -260,8 +262,8 @@ fn launch_piece(
 ) -> Result<(), BackendError> {
     let mut pointers: Vec<*mut c_void> =
         arguments.iter().map(|argument| std::ptr::from_ref(argument).cast_mut().cast()).collect();
-    let [x, y, z] = one.program.parts().workgroup;
     let kernel = &one.kernel;
+    let [x, y, z] = kernel.block;
     let launch = if kernel.cooperative { result::launch_cooperative_kernel } else { result::launch_kernel };
     // SAFETY: the arguments are those that the kernel declares, in order, the narrow ones in the low half of theirs;
     // buffers are alive until the stream was waited for, and every access in the kernel is within their bounds.

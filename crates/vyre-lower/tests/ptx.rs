@@ -120,3 +120,27 @@ fn native_features_are_instructions() {
         assert!(module.source.contains(instruction), "no {instruction} in {}", module.source);
     }
 }
+
+/// Lanes that never meet: what may share a thread.
+fn apart(lines: u32) -> Config {
+    Config {
+        lines,
+        barriers: false,
+        grid_barriers: false,
+        subgroups: false,
+        mma: false,
+        collectives: false,
+        ..Config::default()
+    }
+}
+
+#[test]
+fn neighbours_share_threads_in_generated_programs() {
+    let coarse = |seed| {
+        let program = seeded(seed, &apart(8)).valid().expect("generated programs are valid");
+        let module = lower(&program, &Options::default()).expect("the program is small");
+        module.block_lanes > module.block[0]
+    };
+    let count = (0..400).filter(|seed| coarse(*seed)).count();
+    assert!(count > 40, "only {count} of 400");
+}

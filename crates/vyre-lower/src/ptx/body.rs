@@ -1,6 +1,9 @@
 //! Walks the lines of the body, and hands each to where it is emitted.
 
+use super::coarse::{Coarse, Shape};
+use super::wide::Neighbours;
 use super::{ENTRY, Options, parameter_of, suffix};
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use vyre_foundation::ir::{
     Axis, Block, BufferId, BufferKind, BuiltinOp, DataType, Literal, Local, MemoryOrdering, Node, Operand,
@@ -73,12 +76,19 @@ pub(super) struct Emit<'a> {
     /// Where workgroup buffers start in shared memory, by buffer.
     pub(super) shared: &'a [u32],
     types: Vec<Option<DataType>>,
-    values: Vec<Reg>,
-    pub(super) locals: Vec<Place>,
+    /// How many lanes a thread runs, and which values they share.
+    pub(super) coarse: &'a Coarse,
+    /// The lane of this thread that is being emitted.
+    pub(super) lane: usize,
+    /// By lane. What lanes share stands with the first.
+    values: Vec<Vec<Reg>>,
+    locals: Vec<Vec<Place>>,
+    /// The place along x of the thread's first lane in the grid, where it is not the thread's own.
+    first_x: Option<Reg>,
     /// The address and the number of elements of each bound buffer, by buffer.
     pub(super) bases: Vec<Reg>,
     pub(super) lens: Vec<Reg>,
-    loops: Vec<(u32, u32)>,
+    pub(super) loops: Vec<(u32, u32)>,
     pub(super) has_traps: bool,
     /// The line being emitted.
     pub(super) site: u32,
@@ -87,6 +97,16 @@ pub(super) struct Emit<'a> {
     array_count: usize,
     counts: [u32; 4],
     labels: u32,
+    /// What a value is above its register: not zero for counters of unrolled loops alone.
+    pub(super) counters: Vec<u32>,
+    /// Which neighbours are accessed together.
+    pub(super) neighbours: &'a Neighbours,
+    /// Lines that are part of an access elsewhere.
+    pub(super) taken: HashSet<u32>,
+    /// Stores that wait for the last of them, with their lines.
+    pub(super) stores: HashMap<u32, (Vec<Node>, Vec<u32>)>,
+    /// Lines that unrolling has added.
+    pub(super) unrolled: usize,
 }
 
 impl<'a> Emit<'a> {
@@ -95,15 +115,21 @@ impl<'a> Emit<'a> {
         facts: &'a AccessFacts,
         options: &'a Options,
         shared: &'a [u32],
+        coarse: &'a Coarse,
+        neighbours: &'a Neighbours,
     ) -> Emit<'a> {
+        let lanes = coarse.lanes as usize;
         Emit {
             parts,
             facts,
             options,
             shared,
             types: value_types(&parts.body, None, &[]),
-            values: vec![Reg::new(); parts.body.values.len()],
-            locals: vec![Place::Nowhere; parts.body.locals.len()],
+            coarse,
+            lane: 0,
+            values: vec![vec![Reg::new(); parts.body.values.len()]; lanes],
+            locals: vec![vec![Place::Nowhere; parts.body.locals.len()]; lanes],
+            first_x: None,
             bases: vec![Reg::new(); parts.buffers.len()],
             lens: vec![Reg::new(); parts.buffers.len()],
             loops: Vec::new(),
@@ -114,11 +140,16 @@ impl<'a> Emit<'a> {
             array_count: 0,
             counts: [0; 4],
             labels: 0,
+            counters: vec![0; parts.body.values.len()],
+            neighbours,
+            taken: HashSet::new(),
+            stores: HashMap::new(),
+            unrolled: 0,
         }
     }
 
-    /// Emits the whole kernel.
-    pub(super) fn kernel(&mut self) {
+    /// Emits the whole kernel. `alone` is the plan of one lane at a time, for the lanes of a thread that part.
+    pub(super) fn kernel(&mut self, alone: &'a Coarse) {
         for id in bound_buffers(self.parts) {
             let at = parameter_of(self.parts, id);
             let (base, wide, len) =
@@ -137,21 +168,58 @@ impl<'a> Emit<'a> {
             }
         }
         self.zero_shared();
-        self.block(&self.parts.body.block);
+        if self.coarse.lanes == 1 {
+            self.block(&self.parts.body.block);
+        } else {
+            self.neighbours(alone);
+        }
         self.label_text("$exit");
         self.line("ret;");
     }
 
+    /// Emits the body for all lanes of a thread beside each other, and once more for one lane at a time.
+    fn neighbours(&mut self, alone: &'a Coarse) {
+        let (lanes, [block, ..]) = (self.coarse.lanes.to_string(), self.coarse.block);
+        let thread = self.thread_place(block);
+        let first = self.op(Width::B64, "mul.wide.u32", &[&thread, &lanes]);
+        let count = self.num_workgroups(0);
+        let end = self.op(Width::B64, "mul.wide.u32", &[&count, &self.parts.workgroup[0].to_string()]);
+        // The last block of the launch may reach beyond the grid.
+        let beyond = self.op(Width::Pred, "setp.ge.u64", &[&first, &end]);
+        self.line(&format!("@{beyond} bra $exit;"));
+        let first = self.op(Width::B32, "cvt.u32.u64", &[&first]);
+        self.first_x = Some(first.clone());
+        self.block(&self.parts.body.block);
+        self.line("bra $exit;");
+        self.label_text("$apart");
+        (self.coarse, self.site) = (alone, 0);
+        let next = self.constant(Literal::u32(0));
+        let head = self.new_label();
+        self.label(head);
+        self.first_x = Some(self.op(Width::B32, "add.u32", &[&first, &next]));
+        self.block(&self.parts.body.block);
+        self.line(&format!("add.u32 {next}, {next}, 1;"));
+        let more = self.op(Width::Pred, "setp.lt.u32", &[&next, &lanes]);
+        self.line(&format!("@{more} bra $L{head};"));
+    }
+
+    /// The thread's place along x in the launch.
+    fn thread_place(&mut self, block: u32) -> Reg {
+        let group = self.assign(Width::B32, "mov.u32 {}, %ctaid.x");
+        let thread = self.assign(Width::B32, "mov.u32 {}, %tid.x");
+        self.op(Width::B32, "mad.lo.u32", &[&group, &block.to_string(), &thread])
+    }
+
     /// Writes what was emitted behind the module's header.
-    pub(super) fn finish(self, source: &mut String) {
+    pub(super) fn finish(self, source: &mut String, [x, y, z]: [u32; 3]) {
         let mut params: Vec<String> = Vec::new();
         for at in 0..bound_buffers(self.parts).len() {
             params.push(format!("  .param .u64 b{at}, .param .u64 n{at}"));
         }
         params.push("  .param .u64 trap, .param .u64 cancel, .param .u64 sync".into());
-        params.push("  .param .u32 first_y, .param .u32 first_z, .param .u32 count_y".into());
-        params.push("  .param .u32 count_z, .param .u32 zero".into());
-        let [x, y, z] = self.parts.workgroup;
+        params.push("  .param .u32 first_y, .param .u32 first_z".into());
+        params
+            .push("  .param .u32 count_x, .param .u32 count_y, .param .u32 count_z, .param .u32 zero".into());
         let _ = write!(
             source,
             ".visible .entry {ENTRY}(\n{}\n)\n.reqntid {x}, {y}, {z}\n{{\n",
@@ -231,7 +299,13 @@ impl<'a> Emit<'a> {
 
     pub(super) fn operand(&mut self, operand: Operand) -> Reg {
         match operand {
-            Operand::Value(value) => self.values[value.index()].clone(),
+            Operand::Value(value) => {
+                let reg = self.values[self.lane_of(operand)][value.index()].clone();
+                match self.counters[value.index()] {
+                    0 => reg,
+                    ahead => self.op(Width::B32, "add.u32", &[&reg, &ahead.to_string()]),
+                }
+            }
             Operand::Literal(literal) => self.constant(literal),
         }
     }
@@ -243,18 +317,48 @@ impl<'a> Emit<'a> {
         }
     }
 
-    pub(super) fn bind(&mut self, value: Value, reg: Reg) {
-        self.values[value.index()] = reg;
+    /// The lane that an operand stands with.
+    fn lane_of(&self, operand: Operand) -> usize {
+        if self.coarse.shape(operand) == Shape::Uniform { 0 } else { self.lane }
     }
 
-    fn block(&mut self, block: &Block) {
-        for node in block {
-            self.node(node);
+    pub(super) fn bind(&mut self, value: Value, reg: Reg) {
+        let lane = self.lane_of(value.into());
+        self.values[lane][value.index()] = reg;
+    }
+
+    pub(super) fn local(&mut self, local: Local) -> &mut Place {
+        let lane = if self.coarse.is_spread(local.index()) { self.lane } else { 0 };
+        &mut self.locals[lane][local.index()]
+    }
+
+    pub(super) fn block(&mut self, block: &Block) {
+        for (at, node) in block.iter().enumerate() {
+            if let Some((nodes, sites)) = self.stores.remove(&self.site) {
+                self.store_together(&nodes, &sites);
+            } else if !self.taken.remove(&self.site) && !self.together(&block[at..]) {
+                self.lanes(node);
+            }
             self.site += u32::from(!matches!(node, Node::If { .. } | Node::For { .. }));
         }
     }
 
-    fn node(&mut self, node: &Node) {
+    /// Emits a line for each lane of a thread, or once where they share it.
+    fn lanes(&mut self, node: &Node) {
+        if self.coarse.lanes == 1 || !self.coarse.is_repeated(node) {
+            return self.node(node);
+        }
+        if self.wide(node) {
+            return;
+        }
+        for lane in 0..self.coarse.lanes as usize {
+            self.lane = lane;
+            self.node(node);
+        }
+        self.lane = 0;
+    }
+
+    pub(super) fn node(&mut self, node: &Node) {
         match node {
             Node::Compute { result, op, ty, args } => {
                 let reg = self.compute(*op, *ty, args);
@@ -321,7 +425,7 @@ impl<'a> Emit<'a> {
     }
 
     fn branch(&mut self, cond: Operand, then: &Block, otherwise: &Block) {
-        let cond = self.operand(cond);
+        let cond = self.agreed(cond);
         let (no, end) = (self.new_label(), self.new_label());
         self.site += 1;
         self.line(&format!("@!{cond} bra $L{no};"));
@@ -334,36 +438,23 @@ impl<'a> Emit<'a> {
         self.label(end);
     }
 
-    fn repeat(&mut self, counter: Value, [lo, hi]: [Operand; 2], step: u32, body: &Block) {
-        let (lo, hi) = (self.operand(lo), self.operand(hi));
-        let (head, next, end) = (self.new_label(), self.new_label(), self.new_label());
-        let i = self.assign(Width::B32, &format!("mov.b32 {{}}, {lo}"));
-        let over = self.op(Width::Pred, "setp.ge.u32", &[&i, &hi]);
-        self.line(&format!("@{over} bra $L{end};"));
-        self.bind(counter, i.clone());
-        self.label(head);
-        self.site += 1;
-        self.loops.push((next, end));
-        self.block(body);
-        self.loops.pop();
-        self.label(next);
-        if self.options.poll {
-            self.poll();
+    /// A condition that all lanes of the thread agree on. Where they do not, the thread starts again with one at a time.
+    fn agreed(&mut self, cond: Operand) -> Reg {
+        let mut all = self.operand(cond);
+        if self.coarse.shape(cond) == Shape::Uniform {
+            return all;
         }
-        if step == 1 {
-            // Below `hi`, one more cannot wrap.
-            self.line(&format!("add.u32 {i}, {i}, 1;"));
-            let more = self.op(Width::Pred, "setp.lt.u32", &[&i, &hi]);
-            self.line(&format!("@{more} bra $L{head};"));
-        } else {
-            // `hi - i` counts what is left, so the counter never passes `hi` and never wraps.
-            let left = self.op(Width::B32, "sub.u32", &[&hi, &i]);
-            let over = self.op(Width::Pred, "setp.le.u32", &[&left, &step.to_string()]);
-            self.line(&format!("@{over} bra $L{end};"));
-            self.line(&format!("add.u32 {i}, {i}, {step};"));
-            self.line(&format!("bra $L{head};"));
+        let mut any = all.clone();
+        for lane in 1..self.coarse.lanes as usize {
+            self.lane = lane;
+            let own = self.operand(cond);
+            all = self.op(Width::Pred, "and.pred", &[&all, &own]);
+            any = self.op(Width::Pred, "or.pred", &[&any, &own]);
         }
-        self.label(end);
+        self.lane = 0;
+        let parted = self.op(Width::Pred, "xor.pred", &[&all, &any]);
+        self.line(&format!("@{parted} bra $apart;"));
+        all
     }
 
     pub(super) fn poll(&mut self) {
@@ -382,10 +473,9 @@ impl<'a> Emit<'a> {
     pub(super) fn builtin(&mut self, op: BuiltinOp, axis: Option<Axis>) -> Reg {
         let workgroup = self.parts.workgroup;
         let axis = axis.map_or(0, Axis::index);
-        let letter = ["x", "y", "z"][axis];
         match op {
             BuiltinOp::GlobalId => self.global_id(axis),
-            BuiltinOp::LocalId => self.assign(Width::B32, &format!("mov.u32 {{}}, %tid.{letter}")),
+            BuiltinOp::LocalId => self.local_id(axis),
             BuiltinOp::WorkgroupId => self.workgroup_id(axis),
             BuiltinOp::NumWorkgroups => self.num_workgroups(axis),
             BuiltinOp::WorkgroupSize => self.constant(Literal::u32(workgroup[axis])),
@@ -418,6 +508,10 @@ impl<'a> Emit<'a> {
 
     /// Devices take few workgroups along y and z, so a launch may be one of several that make up the grid.
     fn workgroup_id(&mut self, axis: usize) -> Reg {
+        if axis == 0 && self.first_x.is_some() {
+            let place = self.global_id(0);
+            return self.op(Width::B32, "div.u32", &[&place, &self.parts.workgroup[0].to_string()]);
+        }
         let letter = ["x", "y", "z"][axis];
         let id = self.assign(Width::B32, &format!("mov.u32 {{}}, %ctaid.{letter}"));
         if axis == 0 {
@@ -428,17 +522,23 @@ impl<'a> Emit<'a> {
     }
 
     fn num_workgroups(&mut self, axis: usize) -> Reg {
-        match axis {
-            0 => self.assign(Width::B32, "mov.u32 {}, %nctaid.x"),
-            1 => self.assign(Width::B32, "ld.param.u32 {}, [count_y]"),
-            _ => self.assign(Width::B32, "ld.param.u32 {}, [count_z]"),
+        self.assign(Width::B32, &format!("ld.param.u32 {{}}, [count_{}]", ["x", "y", "z"][axis]))
+    }
+
+    fn local_id(&mut self, axis: usize) -> Reg {
+        if axis == 0 && self.first_x.is_some() {
+            let place = self.global_id(0);
+            return self.op(Width::B32, "rem.u32", &[&place, &self.parts.workgroup[0].to_string()]);
         }
+        self.assign(Width::B32, &format!("mov.u32 {{}}, %tid.{}", ["x", "y", "z"][axis]))
     }
 
     fn global_id(&mut self, axis: usize) -> Reg {
-        let letter = ["x", "y", "z"][axis];
+        if let (0, Some(first)) = (axis, self.first_x.clone()) {
+            return self.op(Width::B32, "add.u32", &[&first, &self.lane.to_string()]);
+        }
         let group = self.workgroup_id(axis);
-        let local = self.assign(Width::B32, &format!("mov.u32 {{}}, %tid.{letter}"));
+        let local = self.local_id(axis);
         let size = self.parts.workgroup[axis].to_string();
         self.op(Width::B32, "mad.lo.u32", &[&group, &size, &local])
     }
@@ -450,7 +550,7 @@ impl<'a> Emit<'a> {
     }
 
     pub(super) fn local_index(&mut self) -> Reg {
-        let ids = ["x", "y", "z"].map(|l| self.assign(Width::B32, &format!("mov.u32 {{}}, %tid.{l}")));
+        let ids = [0, 1, 2].map(|axis| self.local_id(axis));
         let [w, h, _] = self.parts.workgroup.map(|size| size.to_string());
         self.linear(&ids, [&w, &h])
     }
@@ -460,14 +560,14 @@ impl<'a> Emit<'a> {
         let width = Width::of(ty);
         let Some(len) = len else {
             let reg = self.assign(width, &format!("mov.{} {{}}, {value}", width.bits()));
-            self.locals[local.index()] = Place::Register(reg);
+            *self.local(local) = Place::Register(reg);
             return;
         };
         let number = self.array_count;
         self.array_count += 1;
         let bytes = u64::from(len.max(1)) * u64::from(array_element_bytes(ty));
         let _ = writeln!(self.arrays, "  .local .align 8 .b8 array{number}[{bytes}];");
-        self.locals[local.index()] = Place::Array { number, ty, len };
+        *self.local(local) = Place::Array { number, ty, len };
         self.fill_array(number, ty, len, &value);
     }
 

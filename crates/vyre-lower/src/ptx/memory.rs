@@ -6,7 +6,7 @@ use vyre_foundation::ir::{AtomicOp, BufferId, DataType, Literal, Local, Operand}
 
 impl Emit<'_> {
     /// The address of an element that exists.
-    fn address(&mut self, buffer: BufferId, index: &str) -> Reg {
+    pub(super) fn address(&mut self, buffer: BufferId, index: &str) -> Reg {
         let size = self.buffer_type(buffer).bytes().to_string();
         match space(self.parts, buffer) {
             Space::Shared => {
@@ -27,7 +27,7 @@ impl Emit<'_> {
     }
 
     /// The guard of an access: empty if it is proven, else `@%p `.
-    fn guard(&mut self, buffer: BufferId, index: &str) -> String {
+    pub(super) fn guard(&mut self, buffer: BufferId, index: &str) -> String {
         if self.is_proven() {
             return String::new();
         }
@@ -47,21 +47,19 @@ impl Emit<'_> {
     }
 
     fn load_at(&mut self, ty: DataType, buffer: BufferId, address: &str, guard: &str) -> Reg {
-        let width = Width::of(ty);
-        let from = match space(self.parts, buffer) {
-            Space::ReadOnly | Space::Table => "ld.global.nc",
-            Space::Storage => "ld.global",
-            Space::Shared => "ld.shared",
-        };
-        let name = match width {
-            // A small integer is extended by the load itself.
-            Width::B32 => typed(from, ty),
-            Width::Pred | Width::B16 | Width::B64 => format!("{from}.{}", width.bits()),
-        };
-        let name = if ty == DataType::F32 { format!("{from}.b32") } else { name };
+        let name = format!("{}.{}", self.load_from(buffer), loaded_as(ty));
         let zero = self.constant(Literal::from_bits(ty.computes_as(), 0));
         self.line(&format!("{guard}{name} {zero}, [{address}];"));
         zero
+    }
+
+    /// The instruction that loads from a buffer.
+    pub(super) fn load_from(&self, buffer: BufferId) -> &'static str {
+        match space(self.parts, buffer) {
+            Space::ReadOnly | Space::Table => "ld.global.nc",
+            Space::Storage => "ld.global",
+            Space::Shared => "ld.shared",
+        }
     }
 
     /// Little-endian bytes i to i + 3; those out of bounds are 0. Sums are exact, so they are made in 64 bits.
@@ -83,15 +81,26 @@ impl Emit<'_> {
     }
 
     pub(super) fn store(&mut self, ty: DataType, buffer: BufferId, index: Operand, value: Operand) {
-        let (index, value) = (self.operand(index), self.operand(value));
-        let shared = space(self.parts, buffer) == Space::Shared;
-        // Workgroup memory shows its bits to nobody but its own lanes, as registers do.
-        let value = if shared { value } else { self.observe(ty, &value) };
+        let index = self.operand(index);
+        let value = self.stored(ty, buffer, value);
         let guard = self.guard(buffer, &index);
         let address = self.address(buffer, &index);
-        let to = if shared { "st.shared" } else { "st.global" };
-        let bits = ty.bits();
+        let (to, bits) = (self.store_to(buffer), ty.bits());
         self.line(&format!("{guard}{to}.b{bits} [{address}], {value};"));
+    }
+
+    /// A value as it is stored. Workgroup memory shows its bits to nobody but its own lanes, as registers do.
+    pub(super) fn stored(&mut self, ty: DataType, buffer: BufferId, value: Operand) -> Reg {
+        let value = self.operand(value);
+        match space(self.parts, buffer) {
+            Space::Shared => value,
+            Space::ReadOnly | Space::Storage | Space::Table => self.observe(ty, &value),
+        }
+    }
+
+    /// The instruction that stores to a buffer.
+    pub(super) fn store_to(&self, buffer: BufferId) -> &'static str {
+        if space(self.parts, buffer) == Space::Shared { "st.shared" } else { "st.global" }
     }
 
     pub(super) fn atomic(
@@ -173,7 +182,7 @@ impl Emit<'_> {
 
     pub(super) fn get(&mut self, ty: DataType, local: Local, index: Option<Operand>) -> Reg {
         let width = Width::of(ty);
-        match (self.locals[local.index()].clone(), index) {
+        match (self.local(local).clone(), index) {
             // A copy: the local may change while this value is still read.
             (Place::Register(reg), None) => self.assign(width, &format!("mov.{} {{}}, {reg}", width.bits())),
             (Place::Array { number, ty, len }, Some(index)) => {
@@ -195,7 +204,7 @@ impl Emit<'_> {
 
     pub(super) fn set(&mut self, ty: DataType, local: Local, index: Option<Operand>, value: Operand) {
         let value = self.operand(value);
-        match (self.locals[local.index()].clone(), index) {
+        match (self.local(local).clone(), index) {
             (Place::Register(reg), None) => {
                 self.line(&format!("mov.{} {reg}, {value};", Width::of(ty).bits()))
             }
@@ -207,6 +216,14 @@ impl Emit<'_> {
             }
             _ => unreachable!("validated: an array has an index, another local none"),
         }
+    }
+}
+
+/// The type in a load's name. A small integer is extended by the load itself.
+pub(super) const fn loaded_as(ty: DataType) -> &'static str {
+    match Width::of(ty) {
+        Width::B32 if !ty.is_float() => suffix(ty),
+        width => width.bits(),
     }
 }
 

@@ -5,20 +5,31 @@
 //! and an integer there. f16 adds and multiplies natively; bf16 goes through f32, which is wide enough that rounding twice
 //! changes nothing. Every NaN becomes canonical where it can be seen, because the hardware's own is another one.
 //!
-//! `body` walks the lines, `compute` has the ops on a lane's values, `cast` those between types, `memory` the accesses
-//! with their bounds, `sync` what lanes do together.
+//! | file | what it emits |
+//! | --- | --- |
+//! | `body` | the lines, in order |
+//! | `repeat` | loops, unrolled |
+//! | `coarse` | nothing: it decides which programs run several lanes in one thread |
+//! | `wide` | accesses of several elements at once |
+//! | `memory` | the other accesses, with their bounds |
+//! | `compute`, `cast` | ops on a lane's values, and between types |
+//! | `sync` | what lanes do together |
 //!
-//! Not here: loading and launching, which is the driver's, and wide accesses: `ptxas` sees one element at a time.
+//! Not here: loading and launching, which is the driver's.
 
 mod body;
 mod cast;
+mod coarse;
 mod compute;
 mod memory;
+mod repeat;
 mod sync;
+mod wide;
 
 use crate::soften::{SoftenError, soften_where};
 use crate::traps::{self, Numbered};
 use body::Emit;
+use coarse::Coarse;
 use std::fmt::Write;
 use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::{BufferId, BufferKind, ComputeOp, DataType, ProgramParts, walk};
@@ -45,15 +56,19 @@ impl Default for Options {
 ///
 /// The kernel's parameters are, each a `u64`: for every bound buffer by ascending binding its address and its number of
 /// elements; then the address of the trap word (a u32, all ones before the launch; the least trap's number after it),
-/// of the cancel word (a u32, nonzero to cancel) and of the grid barrier's counter (a u64, zero before the launch). Four
-/// `u32` follow: the workgroup that the launch begins with along y and z, and how many the whole grid has there; and last a
-/// zero.
+/// of the cancel word (a u32, nonzero to cancel) and of the grid barrier's counter (a u64, zero before the launch). Six
+/// `u32` follow: the workgroup that the launch begins with along y and z, how many the whole grid has along x, y and z, and
+/// last a zero.
 #[derive(Clone, Debug)]
 pub struct Module {
     /// The text.
     pub source: String,
     /// The kernel's name.
     pub entry: &'static str,
+    /// Threads of a block along x, y and z.
+    pub block: [u32; 3],
+    /// Lanes of the program along x in one block.
+    pub block_lanes: u32,
     /// Bytes of dynamic shared memory that a launch needs.
     pub shared_bytes: u32,
     /// Whether the launch must be cooperative, because the program has grid barriers.
@@ -76,17 +91,22 @@ pub fn lower(program: &ValidProgram, options: &Options) -> Result<Module, Soften
     let shared = shared_offsets(parts);
     let mut cooperative = false;
     walk(&parts.body.block, |_, _, node| cooperative |= sync::is_grid_step(node));
-    let mut emit = Emit::new(parts, &facts, options, &shared.0);
+    let alone = Coarse::none(parts);
+    let coarse = Coarse::plan(parts).unwrap_or_else(|| Coarse::none(parts));
+    let neighbours = wide::Neighbours::find(parts);
+    let mut emit = Emit::new(parts, &facts, options, &shared.0, &coarse, &neighbours);
     emit.has_traps = !traps.is_empty();
-    emit.kernel();
+    emit.kernel(&alone);
     let mut source = String::new();
     header(&mut source, parts, options);
     tables(&mut source, parts);
     if shared.1 > 0 {
         source.push_str(".extern .shared .align 16 .b8 shared[];\n\n");
     }
-    emit.finish(&mut source);
-    Ok(Module { source, entry: ENTRY, shared_bytes: shared.1, cooperative, traps })
+    let block = coarse.block;
+    emit.finish(&mut source, block);
+    let block_lanes = block[0] * coarse.lanes;
+    Ok(Module { source, entry: ENTRY, block, block_lanes, shared_bytes: shared.1, cooperative, traps })
 }
 
 fn header(out: &mut String, parts: &ProgramParts, options: &Options) {

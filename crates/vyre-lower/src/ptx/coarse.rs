@@ -1,0 +1,257 @@
+//! Several lanes in one thread.
+//!
+//! A thread that runs four neighbours along x reads and writes 16 bytes at once and has four chains of arithmetic in
+//! flight. Lanes that never meet may run in any order, also line by line beside each other, so a program without barriers,
+//! subgroups and workgroup memory can be run so. Flow must be the same for a thread's lanes: where a condition on the
+//! lanes' places (`id < len`, most often) divides them, the thread starts again and takes them one by one, which is why
+//! such a condition may only stand before everything that has an effect.
+//!
+//! Not here: lanes whose data divide them. They stay one to a thread, as the hardware wants them.
+
+use vyre_foundation::ir::{
+    Axis, Block, BufferKind, BuiltinOp, ComputeOp, Node, Operand, ProgramParts, Value, walk,
+};
+
+/// Lines that a thread's lanes may have together: beyond, registers run out.
+const LINES_MAX: usize = 256;
+/// Threads of a workgroup on the device.
+const THREADS: u32 = 256;
+
+/// How a value differs among the lanes of a thread, from the least to the most.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Shape {
+    /// Not at all.
+    Uniform,
+    /// One more for each lane.
+    Linear,
+    /// By the lane's place.
+    Placed,
+    /// By what the lane read.
+    Data,
+}
+
+/// What a thread of several lanes must know.
+pub(super) struct Coarse {
+    /// Lanes of a thread.
+    pub(super) lanes: u32,
+    /// Threads of a workgroup on the device, along x, y and z.
+    pub(super) block: [u32; 3],
+    shapes: Vec<Shape>,
+    /// Whether a value is a multiple of `lanes` in the first lane.
+    aligned: Vec<bool>,
+    locals: Vec<bool>,
+}
+
+impl Coarse {
+    /// One lane to a thread.
+    pub(super) fn none(parts: &ProgramParts) -> Coarse {
+        let (values, locals) = (parts.body.values.len(), parts.body.locals.len());
+        Coarse {
+            lanes: 1,
+            block: parts.workgroup,
+            shapes: vec![Shape::Uniform; values],
+            aligned: vec![false; values],
+            locals: vec![false; locals],
+        }
+    }
+
+    /// The plan for a program, where one pays.
+    pub(super) fn plan(parts: &ProgramParts) -> Option<Coarse> {
+        let widest = wide_access(parts)?;
+        let lanes = 16u32.div_euclid(widest).min(4);
+        let [x, y, z] = parts.workgroup;
+        let apart = parts.buffers.iter().any(|buffer| matches!(buffer.kind, BufferKind::Workgroup));
+        if apart || parts.subgroup.is_some() || lanes < 2 || !x.is_multiple_of(lanes) {
+            return None;
+        }
+        let mut lines = 0;
+        walk(&parts.body.block, |_, _, _| lines += 1);
+        if lines * lanes as usize > LINES_MAX {
+            return None;
+        }
+        let mut plan = Coarse { lanes, ..Coarse::none(parts) };
+        while plan.spread(&parts.body.block) {}
+        if !plan.has_wide_access(&parts.body.block) || !plan.is_possible(&parts.body.block, 0, &mut false) {
+            return None;
+        }
+        // Whole workgroups of the program, side by side along x.
+        let together = (THREADS * lanes / parts.workgroup_lanes() as u32).max(1);
+        plan.block = [x * together / lanes, y, z];
+        Some(plan)
+    }
+
+    pub(super) fn shape(&self, operand: Operand) -> Shape {
+        operand.value().map_or(Shape::Uniform, |value| self.shapes[value.index()])
+    }
+
+    pub(super) fn is_aligned(&self, operand: Operand) -> bool {
+        match operand {
+            Operand::Value(value) => self.aligned[value.index()],
+            Operand::Literal(literal) => literal.bits().is_multiple_of(u64::from(self.lanes)),
+        }
+    }
+
+    /// Whether lanes have different values in the local.
+    pub(super) fn is_spread(&self, local: usize) -> bool {
+        self.locals[local]
+    }
+
+    /// Whether a line is emitted once for each lane of a thread.
+    pub(super) fn is_repeated(&self, node: &Node) -> bool {
+        match node {
+            Node::Store { .. } | Node::Atomic { .. } => true,
+            Node::Var { local, .. } | Node::Set { local, .. } => self.is_spread(local.index()),
+            other => other.result().is_some_and(|value| self.shapes[value.index()] != Shape::Uniform),
+        }
+    }
+
+    fn raise(&mut self, value: Value, shape: Shape) -> bool {
+        let old = &mut self.shapes[value.index()];
+        let raised = shape > *old;
+        *old = shape.max(*old);
+        raised
+    }
+
+    /// One walk that finds more values and locals to differ; false once there are none.
+    fn spread(&mut self, block: &Block) -> bool {
+        let mut changed = false;
+        for node in block {
+            changed |= match node {
+                Node::Compute { result, op, args, .. } => {
+                    self.aligned[result.index()] = self.computes_aligned(*op, args);
+                    let shape = self.computed(*op, args);
+                    self.raise(*result, shape)
+                }
+                Node::Builtin { result, op, axis } => {
+                    let shape = place(*op, *axis);
+                    self.aligned[result.index()] = shape == Shape::Linear;
+                    self.raise(*result, shape)
+                }
+                Node::Load { result, index, .. } => {
+                    let uniform = self.shape(*index) == Shape::Uniform;
+                    self.raise(*result, if uniform { Shape::Uniform } else { Shape::Data })
+                }
+                Node::Atomic { result: Some(result), .. } => self.raise(*result, Shape::Data),
+                Node::Get { result, local, .. } if self.is_spread(local.index()) => {
+                    self.raise(*result, Shape::Data)
+                }
+                Node::Var { local, init: value, .. } | Node::Set { local, value, .. } => {
+                    let spread = self.shape(*value) != Shape::Uniform && !self.is_spread(local.index());
+                    self.locals[local.index()] |= spread;
+                    spread
+                }
+                other => other.blocks().filter(|inner| self.spread(inner)).count() > 0,
+            };
+        }
+        changed
+    }
+
+    fn computed(&self, op: ComputeOp, args: &[Operand]) -> Shape {
+        let shapes: Vec<Shape> = args.iter().map(|arg| self.shape(*arg)).collect();
+        match (op, shapes.as_slice()) {
+            (ComputeOp::Add, [Shape::Linear, Shape::Uniform] | [Shape::Uniform, Shape::Linear])
+            | (ComputeOp::Sub, [Shape::Linear, Shape::Uniform]) => Shape::Linear,
+            (_, shapes) => match shapes.iter().copied().max().unwrap_or(Shape::Uniform) {
+                Shape::Linear => Shape::Placed,
+                other => other,
+            },
+        }
+    }
+
+    fn computes_aligned(&self, op: ComputeOp, args: &[Operand]) -> bool {
+        match op {
+            ComputeOp::Add | ComputeOp::Sub => args.iter().all(|arg| self.is_aligned(*arg)),
+            ComputeOp::Mul => args.iter().any(|arg| self.is_aligned(*arg)),
+            ComputeOp::Shl => {
+                self.is_aligned(args[0])
+                    || args[1].literal().is_some_and(|by| 1u64 << (by.bits() % 32) >= u64::from(self.lanes))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether flow can be shared: `effect` tells whether something before may have had one.
+    fn is_possible(&self, block: &Block, depth: usize, effect: &mut bool) -> bool {
+        block.iter().all(|node| match node {
+            Node::If { cond, then, otherwise } => {
+                let shared = match self.shape(*cond) {
+                    Shape::Uniform => true,
+                    Shape::Linear | Shape::Placed => depth == 0 && !*effect,
+                    Shape::Data => false,
+                };
+                // Both arms start from the same past; what follows has both behind it.
+                let mut in_else = *effect;
+                let possible = shared
+                    && self.is_possible(then, depth, effect)
+                    && self.is_possible(otherwise, depth, &mut in_else);
+                *effect |= in_else;
+                possible
+            }
+            Node::For { lo, hi, body, .. } => {
+                let uniform = [lo, hi].iter().all(|bound| self.shape(**bound) == Shape::Uniform);
+                uniform && self.is_possible(body, depth + 1, effect)
+            }
+            Node::Store { .. } | Node::Atomic { .. } | Node::Trap { .. } => {
+                *effect = true;
+                true
+            }
+            Node::Var { len: Some(_), .. }
+            | Node::UniformLoad { .. }
+            | Node::Subgroup { .. }
+            | Node::Mma { .. }
+            | Node::Barrier { .. }
+            | Node::AllReduce { .. }
+            | Node::AllGather { .. }
+            | Node::ReduceScatter { .. }
+            | Node::Broadcast { .. }
+            | Node::Call { .. }
+            | Node::Return { .. } => false,
+            Node::Compute { .. }
+            | Node::Builtin { .. }
+            | Node::Load { .. }
+            | Node::Len { .. }
+            | Node::Var { len: None, .. }
+            | Node::Get { .. }
+            | Node::Set { .. }
+            | Node::Break
+            | Node::Continue
+            | Node::IndirectDispatch { .. } => true,
+        })
+    }
+
+    /// Whether some access is of neighbours.
+    fn has_wide_access(&self, block: &Block) -> bool {
+        let mut found = false;
+        walk(block, |_, _, node| {
+            if let Node::Load { index, .. } | Node::Store { index, .. } = node {
+                found |= self.shape(*index) == Shape::Linear;
+            }
+        });
+        found
+    }
+}
+
+/// How a place in the grid differs along a thread's lanes.
+fn place(op: BuiltinOp, axis: Option<Axis>) -> Shape {
+    match (op, axis) {
+        (BuiltinOp::GlobalId | BuiltinOp::LocalId, Some(Axis::X))
+        | (BuiltinOp::GlobalIndex | BuiltinOp::LocalIndex, _) => Shape::Linear,
+        (BuiltinOp::SubgroupLane | BuiltinOp::SubgroupIndex, _) => Shape::Placed,
+        (BuiltinOp::GlobalId | BuiltinOp::LocalId, _)
+        | (BuiltinOp::WorkgroupId | BuiltinOp::NumWorkgroups | BuiltinOp::WorkgroupSize, _)
+        | (BuiltinOp::WorkgroupIndex, _) => Shape::Uniform,
+    }
+}
+
+/// Bytes of the widest element that lines read from or write to storage, if there are such lines.
+fn wide_access(parts: &ProgramParts) -> Option<u32> {
+    let mut widest = None;
+    walk(&parts.body.block, |_, _, node| {
+        if let Node::Load { buffer, .. } | Node::Store { buffer, .. } = node
+            && !matches!(parts.buffer(*buffer).kind, BufferKind::Table { .. })
+        {
+            widest = widest.max(Some(parts.buffer(*buffer).ty.bytes() as u32));
+        }
+    });
+    widest
+}

@@ -1,0 +1,160 @@
+//! Loops.
+//!
+//! `ptxas` leaves loops as it finds them, and a short body then pays as much for its counter as for its work. So the body
+//! is written several times in a row, with the counter of each; where the number of trips is not known, a second, plain
+//! loop takes what is left.
+
+use super::body::{Emit, Reg, Width};
+use vyre_foundation::ir::{Block, Literal, Node, Operand, Value, walk};
+
+/// Lines of a loop that becomes straight code.
+const STRAIGHT_LINES_MAX: usize = 640;
+/// Lines of a loop's body after unrolling.
+const BODY_LINES_MAX: usize = 160;
+/// Copies of a body where the trips are not known: more would leave many to the plain loop.
+const COPIES_MAX: u32 = 4;
+/// Lines that unrolling may add to a program.
+const ADDED_LINES_MAX: usize = 8192;
+
+/// How often a body is written.
+struct Copies {
+    count: u32,
+    /// How many trips there are, if that is known.
+    trips: Option<u32>,
+}
+
+impl Emit<'_> {
+    pub(super) fn repeat(&mut self, counter: Value, [lo, hi]: [Operand; 2], step: u32, body: &Block) {
+        let copies = self.copies([lo, hi], step, body);
+        if copies.trips == Some(copies.count) {
+            return self.straight(counter, lo, step, body, copies.count);
+        }
+        let (lo, hi) = (self.operand(lo), self.operand(hi));
+        let end = self.new_label();
+        let i = self.assign(Width::B32, &format!("mov.b32 {{}}, {lo}"));
+        let over = self.op(Width::Pred, "setp.ge.u32", &[&i, &hi]);
+        self.line(&format!("@{over} bra $L{end};"));
+        let start = self.site + 1;
+        let rest = self.new_label();
+        if copies.count > 1 {
+            self.unrolled_loop(counter, [&i, &hi], step, body, &copies, [rest, end]);
+        }
+        self.label(rest);
+        if copies.trips.is_none_or(|trips| !trips.is_multiple_of(copies.count)) {
+            self.site = start;
+            self.plain_loop(counter, [&i, &hi], step, body, end);
+        }
+        self.label(end);
+    }
+
+    fn copies(&mut self, [lo, hi]: [Operand; 2], step: u32, body: &Block) -> Copies {
+        let (mut lines, mut innermost) = (0, true);
+        walk(body, |_, _, node| {
+            lines += 1;
+            innermost &= !matches!(node, Node::For { .. });
+        });
+        let lines = lines.max(1) * self.coarse.lanes as usize;
+        let literal = |operand: Operand| operand.literal().map(|literal| literal.bits() as u32);
+        let trips = literal(lo).zip(literal(hi)).map(|(lo, hi)| hi.saturating_sub(lo).div_ceil(step));
+        let room = ADDED_LINES_MAX.saturating_sub(self.unrolled);
+        let fits = |copies: u32, most: usize| lines.saturating_mul(copies as usize) <= most.min(room);
+        let count = match trips {
+            _ if !innermost => 1,
+            Some(trips) if fits(trips, STRAIGHT_LINES_MAX) => trips,
+            // Nothing is left where the copies divide the trips.
+            Some(trips) => {
+                (1..=16).rev().find(|n| trips.is_multiple_of(*n) && fits(*n, BODY_LINES_MAX)).unwrap_or(1)
+            }
+            None => (1..=COPIES_MAX).rev().find(|n| fits(*n, BODY_LINES_MAX)).unwrap_or(1),
+        };
+        self.unrolled += lines * count.saturating_sub(1) as usize;
+        Copies { count, trips }
+    }
+
+    /// No loop at all.
+    fn straight(&mut self, counter: Value, lo: Operand, step: u32, body: &Block, trips: u32) {
+        let start = self.site + 1;
+        let lo = lo.literal().map_or(0, |lo| lo.bits() as u32);
+        let end = self.new_label();
+        if trips == 0 {
+            walk(body, |_, _, _| self.site += 1);
+            self.site += 1;
+        }
+        for trip in 0..trips {
+            let i = self.constant(Literal::u32(lo + trip * step));
+            self.trip(counter, i, body, start, end);
+        }
+        self.label(end);
+    }
+
+    /// One copy of the body.
+    fn trip(&mut self, counter: Value, i: Reg, body: &Block, start: u32, end: u32) {
+        let next = self.new_label();
+        self.bind(counter, i);
+        self.site = start;
+        self.loops.push((next, end));
+        self.block(body);
+        self.loops.pop();
+        self.label(next);
+    }
+
+    /// A loop over several trips at a time. It goes to `rest` when fewer are left, and to `end` when none are.
+    fn unrolled_loop(
+        &mut self,
+        counter: Value,
+        [i, hi]: [&str; 2],
+        step: u32,
+        body: &Block,
+        copies: &Copies,
+        [rest, end]: [u32; 2],
+    ) {
+        let start = self.site + 1;
+        let head = self.new_label();
+        self.label(head);
+        if copies.trips.is_none_or(|trips| !trips.is_multiple_of(copies.count)) {
+            let left = self.op(Width::B32, "sub.u32", &[hi, i]);
+            let before_last = u64::from(step) * u64::from(copies.count - 1);
+            // More than any loop has left.
+            let before_last = before_last.min(u64::from(u32::MAX)).to_string();
+            let few = self.op(Width::Pred, "setp.le.u32", &[&left, &before_last]);
+            self.line(&format!("@{few} bra $L{rest};"));
+        }
+        for copy in 0..copies.count {
+            // Many bodies never look at their counter, or only where they break: it is made where it is read.
+            self.counters[counter.index()] = copy.wrapping_mul(step);
+            self.trip(counter, i.to_owned(), body, start, end);
+        }
+        self.counters[counter.index()] = 0;
+        let last = (copies.count - 1).wrapping_mul(step).to_string();
+        let last = self.op(Width::B32, "add.u32", &[i, &last]);
+        self.go_on([i, &last, hi], step, [head, end]);
+        self.line(&format!("bra $L{end};"));
+    }
+
+    fn plain_loop(&mut self, counter: Value, [i, hi]: [&str; 2], step: u32, body: &Block, end: u32) {
+        let (start, head) = (self.site, self.new_label());
+        self.label(head);
+        self.trip(counter, i.to_owned(), body, start, end);
+        self.go_on([i, i, hi], step, [head, end]);
+    }
+
+    /// Counts on from the last trip, whose counter is `last`, and goes to `head`, or to `end` after the last one.
+    fn go_on(&mut self, [i, last, hi]: [&str; 3], step: u32, [head, end]: [u32; 2]) {
+        if self.options.poll {
+            self.poll();
+        }
+        if step == 1 {
+            // Below `hi`, one more cannot wrap.
+            self.line(&format!("add.u32 {i}, {last}, 1;"));
+            let more = self.op(Width::Pred, "setp.lt.u32", &[i, hi]);
+            self.line(&format!("@{more} bra $L{head};"));
+            return;
+        }
+        // `hi - last` counts what is left, so the counter never passes `hi` and never wraps.
+        let left = self.op(Width::B32, "sub.u32", &[hi, last]);
+        let over = self.op(Width::Pred, "setp.le.u32", &[&left, &step.to_string()]);
+        self.line(&format!("@{over} bra $L{end};"));
+        self.line(&format!("add.u32 {i}, {last}, {step};"));
+        self.line(&format!("bra $L{head};"));
+    }
+}

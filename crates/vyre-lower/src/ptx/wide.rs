@@ -1,0 +1,391 @@
+//! Accesses of several elements at once.
+//!
+//! Neighbours are read or written in one instruction, if they exist and lie at a multiple of its size. They come from two
+//! sides: the lanes of one thread, each with its element, and lines of one lane that name elements next to each other.
+//! What is not known of bounds and alignment is asked while the program runs; where the answer is no, each element
+//! has its own access.
+
+use super::body::{Emit, Reg, Width};
+use super::coarse::Shape;
+use super::memory::loaded_as;
+use super::{Space, space};
+use vyre_foundation::ir::{BufferId, ComputeOp, DataType, Literal, Node, Operand, ProgramParts, walk};
+
+/// Bytes of the widest access.
+const BYTES_MAX: u32 = 16;
+/// Lines between two that are put together.
+const REACH: usize = 64;
+
+/// What is known of indices: which value they start from, how far they are from it, and by what power of two it divides.
+pub(super) struct Neighbours {
+    /// By value.
+    places: Vec<Place>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Place {
+    /// The value that this one is a constant away from; itself, if there is no other.
+    root: Option<u32>,
+    offset: u32,
+    /// A power of two that divides it, at most 16.
+    multiple: u32,
+}
+
+impl Place {
+    const fn literal(bits: u64) -> Place {
+        Place { root: None, offset: bits as u32, multiple: divisor(bits as u32) }
+    }
+}
+
+/// The greatest power of two, up to 16, that divides a number.
+const fn divisor(number: u32) -> u32 {
+    1 << (number | 16).trailing_zeros()
+}
+
+impl Neighbours {
+    pub(super) fn find(parts: &ProgramParts) -> Neighbours {
+        let own = |value| Place { root: Some(value as u32), offset: 0, multiple: 1 };
+        let places = (0..parts.body.values.len()).map(own).collect();
+        let mut found = Neighbours { places };
+        walk(&parts.body.block, |_, _, node| found.learn(node));
+        found
+    }
+
+    fn of(&self, operand: Operand) -> Place {
+        match operand {
+            Operand::Value(value) => self.places[value.index()],
+            Operand::Literal(literal) => Place::literal(literal.bits()),
+        }
+    }
+
+    /// Values are assigned before they are read, so one walk is enough.
+    fn learn(&mut self, node: &Node) {
+        match node {
+            Node::Compute { result, op, ty: DataType::U32, args } => {
+                let at = result.index();
+                self.places[at].multiple = self.multiple(*op, args);
+                if let (ComputeOp::Add, Some((value, literal))) = (*op, value_and_literal(args)) {
+                    let from = self.of(value);
+                    let offset = from.offset.wrapping_add(literal.bits() as u32);
+                    self.places[at] = Place { root: from.root, offset, multiple: self.places[at].multiple };
+                }
+            }
+            Node::For { counter, lo, step, .. } => {
+                self.places[counter.index()].multiple = self.of(*lo).multiple.min(divisor(*step));
+            }
+            _ => {}
+        }
+    }
+
+    fn multiple(&self, op: ComputeOp, args: &[Operand]) -> u32 {
+        let of = |at: usize| self.of(args[at]).multiple;
+        match op {
+            ComputeOp::Add | ComputeOp::Sub | ComputeOp::Or | ComputeOp::Xor => of(0).min(of(1)),
+            ComputeOp::And => of(0).max(of(1)),
+            ComputeOp::Mul => (of(0) * of(1)).min(16),
+            ComputeOp::Shl => match args[1].literal() {
+                Some(by) => (u64::from(of(0)) << (by.bits() % 32)).min(16) as u32,
+                None => of(0),
+            },
+            _ => 1,
+        }
+    }
+}
+
+fn value_and_literal(args: &[Operand]) -> Option<(Operand, Literal)> {
+    match args {
+        [value @ Operand::Value(_), Operand::Literal(literal)]
+        | [Operand::Literal(literal), value @ Operand::Value(_)] => Some((*value, *literal)),
+        _ => None,
+    }
+}
+
+/// The buffer, index and type of a plain access.
+fn access(node: &Node) -> Option<(BufferId, Operand, DataType)> {
+    match node {
+        Node::Load { buffer, index, ty, .. } | Node::Store { buffer, index, ty, .. } => {
+            Some((*buffer, *index, *ty))
+        }
+        _ => None,
+    }
+}
+
+/// Whether accesses of the buffer before and after this line may change places.
+fn is_crossed(node: &Node, buffer: BufferId, stores: bool) -> bool {
+    match node {
+        Node::Load { buffer: other, .. } => stores && *other == buffer,
+        Node::Store { buffer: other, .. } => *other == buffer,
+        Node::Atomic { buffer: other, .. } => *other == buffer,
+        Node::Compute { .. }
+        | Node::Builtin { .. }
+        | Node::Subgroup { .. }
+        | Node::Len { .. }
+        | Node::Get { .. }
+        | Node::Set { .. }
+        | Node::Var { .. } => false,
+        Node::UniformLoad { .. }
+        | Node::Mma { .. }
+        | Node::If { .. }
+        | Node::For { .. }
+        | Node::Break
+        | Node::Continue
+        | Node::Call { .. }
+        | Node::Return { .. }
+        | Node::Barrier { .. }
+        | Node::IndirectDispatch { .. }
+        | Node::AllReduce { .. }
+        | Node::AllGather { .. }
+        | Node::ReduceScatter { .. }
+        | Node::Broadcast { .. }
+        | Node::Trap { .. } => true,
+    }
+}
+
+impl Emit<'_> {
+    /// Emits the access that begins `rest` together with later ones of its neighbours. Loads move up to the first of them,
+    /// stores down to the last.
+    pub(super) fn together(&mut self, rest: &[Node]) -> bool {
+        let Some((buffer, _, ty)) = access(&rest[0]).filter(|_| self.coarse.lanes == 1) else { return false };
+        let size = self.buffer_type(buffer).bytes() as u32;
+        if ty == DataType::U32 && size == 1 || space(self.parts, buffer) == Space::Table {
+            return false;
+        }
+        let widest = (BYTES_MAX / size).min(4);
+        [widest, 2].iter().any(|count| *count > 1 && self.group(rest, *count))
+    }
+
+    fn group(&mut self, rest: &[Node], count: u32) -> bool {
+        let Some(members) = self.members_of(rest, count) else { return false };
+        let sites: Vec<u32> = members.iter().map(|at| self.site + *at as u32).collect();
+        self.taken.extend(sites.iter().filter(|site| **site != self.site));
+        if let Node::Load { buffer, ty, .. } = &rest[0] {
+            self.load_together(rest, &members, &sites, *buffer, *ty);
+        } else {
+            // By the last one all values are there.
+            let last = sites.iter().copied().max().unwrap_or(self.site);
+            self.taken.remove(&last);
+            let nodes = members.iter().map(|at| rest[*at].clone()).collect();
+            self.stores.insert(last, (nodes, sites));
+        }
+        true
+    }
+
+    /// Where in `rest` the accesses are whose elements lie from an aligned one on, by element; the first line is one.
+    fn members_of(&self, rest: &[Node], count: u32) -> Option<Vec<usize>> {
+        let (buffer, index, ty) = access(&rest[0])?;
+        let stores = matches!(rest[0], Node::Store { .. });
+        let first = self.neighbours.of(index);
+        let root_multiple = first.root.map_or(16, |root| self.neighbours.places[root as usize].multiple);
+        if root_multiple < count {
+            return None;
+        }
+        let start = first.offset & !(count - 1);
+        let mut members = vec![None; count as usize];
+        members[(first.offset - start) as usize] = Some(0);
+        for (at, node) in rest.iter().enumerate().take(REACH).skip(1) {
+            let same = access(node).filter(|other| {
+                other.0 == buffer && other.2 == ty && stores == matches!(node, Node::Store { .. })
+            });
+            let place = same.map(|(_, index, _)| self.neighbours.of(index));
+            match place.filter(|place| place.root == first.root) {
+                Some(place) if place.offset & !(count - 1) == start => {
+                    let member = &mut members[(place.offset - start) as usize];
+                    // The same element again is another access.
+                    if member.replace(at).is_some() || self.taken.contains(&(self.site + at as u32)) {
+                        return None;
+                    }
+                }
+                // Another element, whatever the root is.
+                Some(_) => {}
+                None if is_crossed(node, buffer, stores) => break,
+                None => {}
+            }
+            if members.iter().all(Option::is_some) {
+                break;
+            }
+        }
+        members.into_iter().collect()
+    }
+
+    /// The index of the first element, and a branch to `narrow` if some do not exist; false if all are known to.
+    fn first_of(&mut self, node: &Node, sites: &[u32], narrow: u32) -> (Reg, bool) {
+        let (buffer, index, _) = access(node).expect("members are accesses");
+        let place = self.neighbours.of(index);
+        let offset = place.offset;
+        let first = match place.root {
+            None => self.constant(Literal::u32(offset)),
+            Some(root) => {
+                let root = self.operand(Operand::Value(vyre_foundation::ir::Value(root)));
+                if offset == 0 { root } else { self.op(Width::B32, "add.u32", &[&root, &offset.to_string()]) }
+            }
+        };
+        let proven = sites.iter().all(|site| self.facts.in_bounds(None, *site));
+        if !proven {
+            let len = self.lens[buffer.index()].clone();
+            // The first is a multiple of their number, so the last does not wrap.
+            let last = self.op(Width::B32, "add.u32", &[&first, &(sites.len() - 1).to_string()]);
+            let beyond = self.op(Width::Pred, "setp.ge.u32", &[&last, &len]);
+            self.line(&format!("@{beyond} bra $L{narrow};"));
+        }
+        (first, !proven)
+    }
+
+    fn load_together(
+        &mut self,
+        rest: &[Node],
+        members: &[usize],
+        sites: &[u32],
+        buffer: BufferId,
+        ty: DataType,
+    ) {
+        let (narrow, done) = (self.new_label(), self.new_label());
+        let zero = Literal::from_bits(ty.computes_as(), 0);
+        let loaded: Vec<Reg> = members.iter().map(|_| self.constant(zero)).collect();
+        let (first, conditional) = self.first_of(&rest[members[0]], sites, narrow);
+        let address = self.address(buffer, &first);
+        let name = format!("{}.v{}.{}", self.load_from(buffer), members.len(), loaded_as(ty));
+        self.line(&format!("{name} {{{}}}, [{address}];", loaded.join(", ")));
+        if conditional {
+            self.line(&format!("bra $L{done};"));
+            self.label(narrow);
+            for (at, to) in loaded.iter().enumerate() {
+                let index = self.op(Width::B32, "add.u32", &[&first, &at.to_string()]);
+                let len = self.lens[buffer.index()].clone();
+                let inside = self.op(Width::Pred, "setp.lt.u32", &[&index, &len]);
+                let address = self.address(buffer, &index);
+                let name = format!("{}.{}", self.load_from(buffer), loaded_as(ty));
+                self.line(&format!("@{inside} {name} {to}, [{address}];"));
+            }
+            self.label(done);
+        }
+        for (member, reg) in members.iter().zip(loaded) {
+            if let Node::Load { result, .. } = &rest[*member] {
+                self.bind(*result, reg);
+            }
+        }
+    }
+
+    /// Emits stores to neighbours, by element.
+    pub(super) fn store_together(&mut self, nodes: &[Node], sites: &[u32]) {
+        let (narrow, done) = (self.new_label(), self.new_label());
+        let (first, conditional) = self.first_of(&nodes[0], sites, narrow);
+        let (buffer, _, ty) = access(&nodes[0]).expect("members are accesses");
+        let address = self.address(buffer, &first);
+        let values: Vec<Reg> = nodes
+            .iter()
+            .filter_map(|node| if let Node::Store { value, .. } = node { Some(*value) } else { None })
+            .map(|value| self.stored(ty, buffer, value))
+            .collect();
+        let name = format!("{}.v{}.b{}", self.store_to(buffer), nodes.len(), ty.bits());
+        self.line(&format!("{name} [{address}], {{{}}};", values.join(", ")));
+        if conditional {
+            self.line(&format!("bra $L{done};"));
+            self.label(narrow);
+            let site = self.site;
+            for (node, own) in nodes.iter().zip(sites) {
+                self.site = *own;
+                self.node(node);
+            }
+            self.site = site;
+            self.label(done);
+        }
+    }
+
+    /// Emits a line for all lanes of the thread at once, if it is an access of neighbours.
+    pub(super) fn wide(&mut self, node: &Node) -> bool {
+        let (buffer, index, ty) = match node {
+            Node::Load { buffer, index, ty, .. } | Node::Store { buffer, index, ty, .. } => {
+                (*buffer, *index, *ty)
+            }
+            _ => return false,
+        };
+        // A word of single bytes may lie anywhere.
+        if self.coarse.shape(index) != Shape::Linear
+            || ty == DataType::U32 && self.buffer_type(buffer) == DataType::U8
+        {
+            return false;
+        }
+        let (narrow, done) = (self.new_label(), self.new_label());
+        let zero = Literal::from_bits(ty.computes_as(), 0);
+        let lanes = 0..self.coarse.lanes as usize;
+        let loaded: Vec<Reg> = match node {
+            Node::Load { .. } => lanes.clone().map(|_| self.constant(zero)).collect(),
+            _ => Vec::new(),
+        };
+        let conditional = self.unless_neighbours(buffer, index, narrow);
+        let first = self.operand(index);
+        let address = self.address(buffer, &first);
+        match node {
+            Node::Load { result, .. } => {
+                let name = format!("{}.v{}.{}", self.load_from(buffer), lanes.len(), loaded_as(ty));
+                self.line(&format!("{name} {{{}}}, [{address}];", loaded.join(", ")));
+                for lane in lanes.clone() {
+                    self.lane = lane;
+                    self.bind(*result, loaded[lane].clone());
+                }
+            }
+            Node::Store { value, .. } => {
+                let values: Vec<Reg> = lanes
+                    .clone()
+                    .map(|lane| {
+                        self.lane = lane;
+                        self.stored(ty, buffer, *value)
+                    })
+                    .collect();
+                let name = format!("{}.v{}.b{}", self.store_to(buffer), lanes.len(), ty.bits());
+                self.line(&format!("{name} [{address}], {{{}}};", values.join(", ")));
+            }
+            _ => unreachable!("only accesses come here"),
+        }
+        self.lane = 0;
+        if conditional {
+            self.line(&format!("bra $L{done};"));
+            self.label(narrow);
+            for lane in lanes {
+                self.lane = lane;
+                self.one(node, loaded.get(lane).map(String::as_str));
+            }
+            self.lane = 0;
+            self.label(done);
+        }
+        true
+    }
+
+    /// Goes to `narrow` unless the elements exist and are aligned; false if both are known.
+    fn unless_neighbours(&mut self, buffer: BufferId, index: Operand, narrow: u32) -> bool {
+        let first = self.operand(index);
+        let lanes = self.coarse.lanes;
+        let proven = self.is_proven();
+        if !proven {
+            let len = self.lens[buffer.index()].clone();
+            let last = self.op(Width::B32, "add.u32", &[&first, &(lanes - 1).to_string()]);
+            let beyond = self.op(Width::Pred, "setp.ge.u32", &[&last, &len]);
+            let wrapped = self.op(Width::Pred, "setp.lt.u32", &[&last, &first]);
+            let outside = self.op(Width::Pred, "or.pred", &[&beyond, &wrapped]);
+            self.line(&format!("@{outside} bra $L{narrow};"));
+        }
+        let aligned = self.coarse.is_aligned(index);
+        if !aligned {
+            let rest = self.op(Width::B32, "and.b32", &[&first, &(lanes - 1).to_string()]);
+            let crooked = self.op(Width::Pred, "setp.ne.u32", &[&rest, "0"]);
+            self.line(&format!("@{crooked} bra $L{narrow};"));
+        }
+        !(proven && aligned)
+    }
+
+    /// One lane's access; a load goes to `to`.
+    fn one(&mut self, node: &Node, to: Option<&str>) {
+        match node {
+            Node::Load { buffer, index, ty, .. } => {
+                let index = self.operand(*index);
+                let guard = self.guard(*buffer, &index);
+                let address = self.address(*buffer, &index);
+                let name = format!("{}.{}", self.load_from(*buffer), loaded_as(*ty));
+                let to = to.expect("a load has a register");
+                self.line(&format!("{guard}{name} {to}, [{address}];"));
+            }
+            Node::Store { buffer, index, ty, value } => self.store(*ty, *buffer, *index, *value),
+            _ => unreachable!("only accesses come here"),
+        }
+    }
+}
