@@ -42,6 +42,11 @@ pub(crate) trait Contender {
 
     /// The written buffers as they are now.
     fn written(&mut self) -> Result<Vec<Vec<u32>>, BackendError>;
+
+    /// Whether its results are to have the right bits. Other libraries add floats in an order of their own.
+    fn is_exact(&self) -> bool {
+        true
+    }
 }
 
 /// A baseline on its own copy of what is written.

@@ -10,6 +10,7 @@
 mod case;
 mod check;
 mod contender;
+mod external;
 mod limits;
 mod measure;
 mod plot;

@@ -4,6 +4,7 @@
 use crate::case::{Baseline, Benchmark, Case, PLAIN, digest};
 use crate::check;
 use crate::contender::{Contender, Host, Mode, Native, Resident};
+use crate::external::{self, External, Nvcc};
 use crate::limits::{self, Limits};
 use crate::measure::{self, Runner};
 use crate::report::{Figures, Group, Machine, Outcome, Report, Row, size_text};
@@ -57,7 +58,8 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, 
     }
     let (limits, groups, cold_ns) = (Vec::new(), Vec::new(), Vec::new());
     let notes = if options.quick { Vec::new() } else { busy() };
-    let mut run = Run { options, backends, limits, notes, groups, cold_ns, progress };
+    let mut run = Run { options, backends, limits, notes, groups, cold_ns, nvcc: None, progress };
+    run.cuda_baselines();
     run.device_limits();
     for benchmark in &options.benchmarks {
         run.host_limits();
@@ -87,17 +89,36 @@ struct Run<'o> {
     groups: Vec<Group>,
     /// What each backend took for its first run of the benchmark at hand.
     cold_ns: Vec<Option<f64>>,
+    /// The baselines in CUDA, where they take part.
+    nvcc: Option<Nvcc>,
     progress: &'o mut dyn FnMut(&str),
 }
 
 /// Who takes part, before it is set up for a case.
 enum Entry {
     Baseline(&'static Baseline),
+    External(&'static str, u32),
     Resident(usize),
     Host(usize),
 }
 
+/// The backend that CUDA's own programs run beside.
+const CUDA: &str = "cuda";
+
 impl Run<'_> {
+    /// Compiles the baselines in CUDA, if the backend takes part and they are asked for.
+    fn cuda_baselines(&mut self) {
+        let beside = self.backends.iter().any(|backend| backend.id() == CUDA);
+        if !beside || self.options.baselines != Baselines::All {
+            return;
+        }
+        (self.progress)("compiling the baselines in CUDA");
+        match Nvcc::build() {
+            Ok(nvcc) => self.nvcc = Some(nvcc),
+            Err(why) => self.notes.push(format!("there are no baselines in CUDA: {why}")),
+        }
+    }
+
     /// Tries once more what the host can do.
     fn host_limits(&mut self) {
         if self.options.quick {
@@ -226,12 +247,14 @@ impl Run<'_> {
             rows: Vec::new(),
         };
         let mut runners = Vec::new();
-        for entry in self.entries(benchmark, backends) {
+        for entry in self.entries(benchmark, size, backends) {
             let mut row = self.row(&entry);
             (self.progress)(&format!("{} {size}: {}", benchmark.name, row.contender));
-            let checked = self.checked(&entry, tiny);
+            let tiny_entry = entry.at(benchmark.tiny);
+            let checked = self.checked(&tiny_entry, tiny);
             match checked.and_then(|()| self.warm(&entry, &full)) {
-                Ok(runner) => runners.push((group.rows.len(), runner)),
+                Ok(Some(runner)) => runners.push((group.rows.len(), runner)),
+                Ok(None) => continue,
                 Err(outcome) => row.outcome = outcome,
             }
             group.rows.push(row);
@@ -248,13 +271,14 @@ impl Run<'_> {
         Ok(group)
     }
 
-    fn entries(&self, benchmark: &Benchmark, backends: &[usize]) -> Vec<Entry> {
+    fn entries(&self, benchmark: &'static Benchmark, size: u32, backends: &[usize]) -> Vec<Entry> {
         let baselines = match self.options.baselines {
             Baselines::All => benchmark.baselines,
             Baselines::Plain => &benchmark.baselines[..1],
             Baselines::None => &[],
         };
         let mut entries: Vec<Entry> = baselines.iter().map(Entry::Baseline).collect();
+        entries.extend(self.nvcc.as_ref().map(|_| Entry::External(benchmark.name, size)));
         for at in backends {
             if self.backends[*at].supports_resident_dispatch() {
                 entries.push(Entry::Resident(*at));
@@ -269,35 +293,68 @@ impl Run<'_> {
         let id = |at: &usize| self.backends[*at].id().to_owned();
         let (contender, mode, backend) = match entry {
             Entry::Baseline(baseline) => (baseline.label.to_owned(), Mode::Baseline, None),
+            Entry::External(name, _) => (external::label(name).to_owned(), Mode::Baseline, None),
             Entry::Resident(at) => (id(at), Mode::Resident, Some(at)),
             Entry::Host(at) => (format!("{} host", id(at)), Mode::Host, Some(at)),
         };
         let cold_ns = backend.and_then(|at| self.cold_ns[*at]);
-        Row { contender, mode, backend: backend.map(id), cold_ns, outcome: Outcome::Wrong(String::new()) }
+        let beside = matches!(entry, Entry::External(..)).then(|| CUDA.to_owned());
+        let backend = backend.map(id).or(beside);
+        Row { contender, mode, backend, cold_ns, outcome: Outcome::Wrong(String::new()) }
     }
 
-    fn contender<'c>(&self, entry: &Entry, case: &'c Case) -> Result<Box<dyn Contender + 'c>, Outcome> {
+    fn contender<'c>(
+        &self,
+        entry: &Entry,
+        case: &'c Case,
+    ) -> Result<Option<Box<dyn Contender + 'c>>, Outcome> {
         let backend = |at: &usize| Arc::clone(&self.backends[*at]);
-        Ok(match entry {
-            Entry::Baseline(baseline) => Box::new(Native::new(case, baseline)),
-            Entry::Host(at) => Box::new(Host::new(backend(at), case)),
-            Entry::Resident(at) => Box::new(Resident::new(backend(at), case).map_err(failed)?),
-        })
+        Ok(Some(match (entry, &self.nvcc) {
+            (Entry::Baseline(baseline), _) => Box::new(Native::new(case, baseline)),
+            (Entry::Host(at), _) => Box::new(Host::new(backend(at), case)),
+            (Entry::Resident(at), _) => Box::new(Resident::new(backend(at), case).map_err(failed)?),
+            (Entry::External(name, size), Some(nvcc)) => {
+                match External::new(nvcc, name, *size, case).map_err(failed)? {
+                    Some(external) => Box::new(external),
+                    None => return Ok(None),
+                }
+            }
+            (Entry::External(..), None) => return Ok(None),
+        }))
     }
 
     /// Runs a contender at the tiny size and compares its results with the reference's.
     fn checked(&self, entry: &Entry, tiny: &Checked) -> Result<(), Outcome> {
-        let mut contender = self.contender(entry, &tiny.case)?;
+        let Some(mut contender) = self.contender(entry, &tiny.case)? else { return Ok(()) };
         let run = contender.reset().and_then(|()| contender.run()).and_then(|_| contender.written());
-        tiny.compare("at the tiny size, against the reference", &run.map_err(failed)?)
+        let run = run.map_err(failed)?;
+        if contender.is_exact() {
+            tiny.compare("at the tiny size, against the reference", &run)
+        } else {
+            Ok(())
+        }
     }
 
     /// Makes a contender ready for the clock, if its results are right.
-    fn warm<'c>(&self, entry: &Entry, full: &'c Checked) -> Result<Runner<'c>, Outcome> {
-        let contender = self.contender(entry, &full.case)?;
+    fn warm<'c>(&self, entry: &Entry, full: &'c Checked) -> Result<Option<Runner<'c>>, Outcome> {
+        let Some(contender) = self.contender(entry, &full.case)? else { return Ok(None) };
         let (runner, written) = Runner::warm_up(contender).map_err(failed)?;
-        full.compare("against plain Rust", &written)?;
-        Ok(runner)
+        if runner.contender.is_exact() {
+            full.compare("against plain Rust", &written)?;
+        }
+        Ok(Some(runner))
+    }
+}
+
+impl Entry {
+    /// The same at another size.
+    fn at(&self, size: u32) -> Entry {
+        match self {
+            Entry::Baseline(baseline) => Entry::Baseline(baseline),
+            Entry::External(name, _) => Entry::External(name, size),
+            Entry::Resident(at) => Entry::Resident(*at),
+            Entry::Host(at) => Entry::Host(*at),
+        }
     }
 }
 
@@ -347,8 +404,10 @@ fn cold(backend: &Arc<dyn VyreBackend>, case: &Case) -> Option<f64> {
 
 /// The times of a contender whose results are still right.
 fn outcome(runner: &mut Runner<'_>, full: &Checked) -> Outcome {
+    let exact = runner.contender.is_exact();
     let again = runner.again().map_err(failed);
-    match again.and_then(|written| full.compare("after the rounds, against plain Rust", &written)) {
+    let compare = |written: Vec<Vec<u32>>| full.compare("after the rounds, against plain Rust", &written);
+    match again.and_then(|written| if exact { compare(written) } else { Ok(()) }) {
         Ok(()) => Outcome::Measured(Figures { times: runner.times(), ratio: None, limit: None }),
         Err(outcome) => outcome,
     }

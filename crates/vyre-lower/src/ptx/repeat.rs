@@ -23,6 +23,13 @@ struct Copies {
     trips: Option<u32>,
 }
 
+impl Copies {
+    /// Whether trips may be left for a plain loop.
+    fn leave_some(&self) -> bool {
+        self.count == 1 || self.trips.is_none_or(|trips| !trips.is_multiple_of(self.count))
+    }
+}
+
 impl Emit<'_> {
     pub(super) fn repeat(&mut self, counter: Value, [lo, hi]: [Operand; 2], step: u32, body: &Block) {
         let copies = self.copies([lo, hi], step, body);
@@ -40,7 +47,7 @@ impl Emit<'_> {
             self.unrolled_loop(counter, [&i, &hi], step, body, &copies, [rest, end]);
         }
         self.label(rest);
-        if copies.trips.is_none_or(|trips| !trips.is_multiple_of(copies.count)) {
+        if copies.leave_some() {
             self.site = start;
             self.plain_loop(counter, [&i, &hi], step, body, end);
         }
@@ -111,7 +118,7 @@ impl Emit<'_> {
         let start = self.site + 1;
         let head = self.new_label();
         self.label(head);
-        if copies.trips.is_none_or(|trips| !trips.is_multiple_of(copies.count)) {
+        if copies.leave_some() {
             let left = self.op(Width::B32, "sub.u32", &[hi, i]);
             let before_last = u64::from(step) * u64::from(copies.count - 1);
             // More than any loop has left.
