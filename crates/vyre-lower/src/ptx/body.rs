@@ -1,6 +1,7 @@
 //! Walks the lines of the body, and hands each to where it is emitted.
 
 use super::coarse::{Coarse, Shape};
+use super::tensor::{self, Held, Plan};
 use super::wide::Neighbours;
 use super::{ENTRY, Options, parameter_of, suffix};
 use std::collections::{HashMap, HashSet};
@@ -75,6 +76,8 @@ pub(super) struct Emit<'a> {
     pub(super) options: &'a Options,
     /// Where workgroup buffers start in shared memory, by buffer.
     pub(super) shared: &'a [u32],
+    /// Bytes of shared memory.
+    pub(super) shared_bytes: u32,
     types: Vec<Option<DataType>>,
     /// How many lanes a thread runs, and which values they share.
     pub(super) coarse: &'a Coarse,
@@ -99,6 +102,12 @@ pub(super) struct Emit<'a> {
     labels: u32,
     /// What a value is above its register: not zero for counters of unrolled loops alone.
     pub(super) counters: Vec<u32>,
+    /// Values that are a byte of a word: its register, and which byte.
+    pub(super) pieces: Vec<Option<(Reg, u32)>>,
+    /// The part of a tile product that is in registers.
+    pub(super) held: Option<Held>,
+    /// By buffer, how its chunks are exchanged.
+    pub(super) swizzles: Vec<u32>,
     /// Which neighbours are accessed together.
     pub(super) neighbours: &'a Neighbours,
     /// Lines that are part of an access elsewhere.
@@ -114,7 +123,7 @@ impl<'a> Emit<'a> {
         parts: &'a ProgramParts,
         facts: &'a AccessFacts,
         options: &'a Options,
-        shared: &'a [u32],
+        (shared, shared_bytes): (&'a [u32], u32),
         coarse: &'a Coarse,
         neighbours: &'a Neighbours,
     ) -> Emit<'a> {
@@ -124,6 +133,7 @@ impl<'a> Emit<'a> {
             facts,
             options,
             shared,
+            shared_bytes,
             types: value_types(&parts.body, None, &[]),
             coarse,
             lane: 0,
@@ -141,6 +151,9 @@ impl<'a> Emit<'a> {
             counts: [0; 4],
             labels: 0,
             counters: vec![0; parts.body.values.len()],
+            pieces: vec![None; parts.body.values.len()],
+            held: None,
+            swizzles: tensor::swizzles(parts, options),
             neighbours,
             taken: HashSet::new(),
             stores: HashMap::new(),
@@ -244,6 +257,11 @@ impl<'a> Emit<'a> {
         self.out.push('\n');
     }
 
+    /// Whether the last line is this one.
+    pub(super) fn ends_with(&self, text: &str) -> bool {
+        self.out.trim_end().ends_with(text)
+    }
+
     fn label_text(&mut self, label: &str) {
         let _ = writeln!(self.out, "{label}:");
     }
@@ -300,6 +318,10 @@ impl<'a> Emit<'a> {
     pub(super) fn operand(&mut self, operand: Operand) -> Reg {
         match operand {
             Operand::Value(value) => {
+                if let Some((word, byte)) = self.pieces[value.index()].clone() {
+                    let name = typed("bfe", self.type_of(operand));
+                    return self.op(Width::B32, &name, &[&word, &(8 * byte).to_string(), "8"]);
+                }
                 let reg = self.values[self.lane_of(operand)][value.index()].clone();
                 match self.counters[value.index()] {
                     0 => reg,
@@ -325,6 +347,7 @@ impl<'a> Emit<'a> {
     pub(super) fn bind(&mut self, value: Value, reg: Reg) {
         let lane = self.lane_of(value.into());
         self.values[lane][value.index()] = reg;
+        self.pieces[value.index()] = None;
     }
 
     pub(super) fn local(&mut self, local: Local) -> &mut Place {
@@ -361,6 +384,10 @@ impl<'a> Emit<'a> {
     pub(super) fn node(&mut self, node: &Node) {
         match node {
             Node::Compute { result, op, ty, args } => {
+                if let Some(piece) = self.piece(*op, *ty, args) {
+                    self.pieces[result.index()] = Some(piece);
+                    return;
+                }
                 let reg = self.compute(*op, *ty, args);
                 self.bind(*result, reg);
             }
@@ -399,7 +426,12 @@ impl<'a> Emit<'a> {
                 self.bind(*result, reg);
             }
             Node::Set { ty, local, index, value } => self.set(*ty, *local, *index, *value),
-            Node::Mma { m, n, k, c, a, b } => self.mma([*m, *n, *k], [*c, *a, *b]),
+            Node::Mma { m, n, k, c, a, b } => {
+                match Plan::of(self.parts, self.options, [*m, *n, *k], [*c, *a, *b]) {
+                    Some(plan) => self.tensor(plan),
+                    None => self.mma([*m, *n, *k], [*c, *a, *b]),
+                }
+            }
             Node::If { cond, then, otherwise } => self.branch(*cond, then, otherwise),
             Node::For { counter, lo, hi, step, body } => self.repeat(*counter, [*lo, *hi], *step, body),
             Node::Break => {

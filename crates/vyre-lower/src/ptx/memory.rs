@@ -13,6 +13,10 @@ impl Emit<'_> {
                 let start = self.assign(Width::B32, "mov.u32 {}, shared");
                 let offset = self.shared[buffer.index()];
                 let start = self.op(Width::B32, "add.u32", &[&start, &offset.to_string()]);
+                if self.swizzles[buffer.index()] != 0 {
+                    let byte = self.swizzled(buffer, index);
+                    return self.op(Width::B32, "add.u32", &[&start, &byte]);
+                }
                 self.op(Width::B32, "mad.lo.u32", &[index, &size, &start])
             }
             Space::Table => {

@@ -14,6 +14,7 @@
 //! | `memory` | the other accesses, with their bounds |
 //! | `compute`, `cast` | ops on a lane's values, and between types |
 //! | `sync` | what lanes do together |
+//! | `tensor` | the tile product on tensor cores |
 //!
 //! Not here: loading and launching, which is the driver's.
 
@@ -24,6 +25,7 @@ mod compute;
 mod memory;
 mod repeat;
 mod sync;
+mod tensor;
 mod wide;
 
 use crate::soften::{SoftenError, soften_where};
@@ -94,7 +96,7 @@ pub fn lower(program: &ValidProgram, options: &Options) -> Result<Module, Soften
     let alone = Coarse::none(parts);
     let coarse = Coarse::plan(parts).unwrap_or_else(|| Coarse::none(parts));
     let neighbours = wide::Neighbours::find(parts);
-    let mut emit = Emit::new(parts, &facts, options, &shared.0, &coarse, &neighbours);
+    let mut emit = Emit::new(parts, &facts, options, (&shared.0, shared.1), &coarse, &neighbours);
     emit.has_traps = !traps.is_empty();
     emit.kernel(&alone);
     let mut source = String::new();
@@ -147,7 +149,9 @@ fn shared_offsets(parts: &ProgramParts) -> (Vec<u32>, u32) {
             return 0;
         }
         let start = end.next_multiple_of(16);
-        end = start + buffer.len.unwrap_or(0) * buffer.ty.bytes() as u32;
+        // Whole rows of the factors of tile products, which are exchanged within 128 bytes.
+        let bytes = buffer.len.unwrap_or(0) * buffer.ty.bytes() as u32;
+        end = start + if buffer.ty.bits() == 8 { bytes.next_multiple_of(128) } else { bytes };
         start
     });
     (offsets.collect(), end.next_multiple_of(4))

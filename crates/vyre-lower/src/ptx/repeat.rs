@@ -13,6 +13,8 @@ const STRAIGHT_LINES_MAX: usize = 640;
 const BODY_LINES_MAX: usize = 160;
 /// Copies of a body where the trips are not known: more would leave many to the plain loop.
 const COPIES_MAX: u32 = 4;
+/// Lines that a tile product counts for.
+const TILE_LINES: usize = 128;
 /// Lines that unrolling may add to a program.
 const ADDED_LINES_MAX: usize = 8192;
 
@@ -31,7 +33,18 @@ impl Copies {
 }
 
 impl Emit<'_> {
-    pub(super) fn repeat(&mut self, counter: Value, [lo, hi]: [Operand; 2], step: u32, body: &Block) {
+    pub(super) fn repeat(&mut self, counter: Value, bounds: [Operand; 2], step: u32, body: &Block) {
+        let held = self.held_in(body);
+        if let Some(plan) = held {
+            self.hold(plan);
+        }
+        self.repeated(counter, bounds, step, body);
+        if held.is_some() {
+            self.release();
+        }
+    }
+
+    fn repeated(&mut self, counter: Value, [lo, hi]: [Operand; 2], step: u32, body: &Block) {
         let copies = self.copies([lo, hi], step, body);
         if copies.trips == Some(copies.count) {
             return self.straight(counter, lo, step, body, copies.count);
@@ -57,7 +70,7 @@ impl Emit<'_> {
     fn copies(&mut self, [lo, hi]: [Operand; 2], step: u32, body: &Block) -> Copies {
         let (mut lines, mut innermost) = (0, true);
         walk(body, |_, _, node| {
-            lines += 1;
+            lines += if matches!(node, Node::Mma { .. }) { TILE_LINES } else { 1 };
             innermost &= !matches!(node, Node::For { .. });
         });
         let lines = lines.max(1) * self.coarse.lanes as usize;

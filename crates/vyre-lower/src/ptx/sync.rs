@@ -4,7 +4,7 @@
 //! divides 32. So its ops are warp instructions over the lanes of the warp that exist.
 
 use super::body::{Emit, Reg, Width};
-use super::{Space, space};
+
 use vyre_foundation::ir::{
     BufferId, BuiltinOp, DataType, Literal, MemoryOrdering, Node, Operand, ReduceOp, SubgroupOp, Tile,
 };
@@ -63,8 +63,11 @@ const fn fold(op: SubgroupOp) -> Option<Fold> {
 }
 
 impl Emit<'_> {
+    /// A barrier right after another adds nothing.
     pub(super) fn barrier(&mut self) {
-        self.line("bar.sync 0;");
+        if !self.ends_with("bar.sync 0;") {
+            self.line("bar.sync 0;");
+        }
     }
 
     pub(super) fn subgroup_barrier(&mut self) {
@@ -74,11 +77,7 @@ impl Emit<'_> {
 
     /// Fills shared memory with zeros, all lanes together.
     pub(super) fn zero_shared(&mut self) {
-        let shared = |(at, buffer): (usize, &vyre_foundation::ir::Buffer)| {
-            let is_shared = space(self.parts, BufferId(at as u32)) == Space::Shared;
-            is_shared.then(|| self.shared[at] + buffer.len.unwrap_or(0) * buffer.ty.bytes() as u32)
-        };
-        let end = self.parts.buffers.iter().enumerate().filter_map(shared).max().unwrap_or(0);
+        let end = self.shared_bytes;
         if end == 0 {
             return;
         }

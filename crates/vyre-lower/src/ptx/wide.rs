@@ -14,7 +14,7 @@ use vyre_foundation::ir::{BufferId, ComputeOp, DataType, Literal, Node, Operand,
 /// Bytes of the widest access.
 const BYTES_MAX: u32 = 16;
 /// Lines between two that are put together.
-const REACH: usize = 64;
+const REACH: usize = 256;
 
 /// What is known of indices: which value they start from, how far they are from it, and by what power of two it divides.
 pub(super) struct Neighbours {
@@ -150,8 +150,9 @@ impl Emit<'_> {
         if ty == DataType::U32 && size == 1 || space(self.parts, buffer) == Space::Table {
             return false;
         }
-        let widest = (BYTES_MAX / size).min(4);
-        [widest, 2].iter().any(|count| *count > 1 && self.group(rest, *count))
+        // Bytes travel as words.
+        let counts = if size == 1 { [BYTES_MAX, 4] } else { [(BYTES_MAX / size).min(4), 2] };
+        counts.iter().any(|count| self.group(rest, *count))
     }
 
     fn group(&mut self, rest: &[Node], count: u32) -> bool {
@@ -239,6 +240,9 @@ impl Emit<'_> {
         ty: DataType,
     ) {
         let (narrow, done) = (self.new_label(), self.new_label());
+        if ty.bits() == 8 {
+            return self.load_words(rest, members, sites, buffer);
+        }
         let zero = Literal::from_bits(ty.computes_as(), 0);
         let loaded: Vec<Reg> = members.iter().map(|_| self.constant(zero)).collect();
         let (first, conditional) = self.first_of(&rest[members[0]], sites, narrow);
@@ -265,19 +269,88 @@ impl Emit<'_> {
         }
     }
 
+    /// Bytes, four to a word. They stay there until something asks for one.
+    fn load_words(&mut self, rest: &[Node], members: &[usize], sites: &[u32], buffer: BufferId) {
+        let (narrow, done) = (self.new_label(), self.new_label());
+        let words: Vec<Reg> = members.chunks(4).map(|_| self.constant(Literal::u32(0))).collect();
+        let (first, conditional) = self.first_of(&rest[members[0]], sites, narrow);
+        let address = self.address(buffer, &first);
+        let name = format!("{}{}.b32", self.load_from(buffer), vector(words.len()));
+        self.line(&format!("{name} {}, [{address}];", list(&words)));
+        if conditional {
+            self.line(&format!("bra $L{done};"));
+            self.label(narrow);
+            for at in 0..members.len() {
+                let index = self.op(Width::B32, "add.u32", &[&first, &at.to_string()]);
+                let len = self.lens[buffer.index()].clone();
+                let inside = self.op(Width::Pred, "setp.lt.u32", &[&index, &len]);
+                let address = self.address(buffer, &index);
+                let byte = self.constant(Literal::u32(0));
+                self.line(&format!("@{inside} {}.u8 {byte}, [{address}];", self.load_from(buffer)));
+                let byte = self.op(Width::B32, "shl.b32", &[&byte, &(8 * (at % 4)).to_string()]);
+                let word = &words[at / 4];
+                self.line(&format!("or.b32 {word}, {word}, {byte};"));
+            }
+            self.label(done);
+        }
+        for (at, member) in members.iter().enumerate() {
+            if let Node::Load { result, .. } = &rest[*member] {
+                self.pieces[result.index()] = Some((words[at / 4].clone(), at as u32 % 4));
+            }
+        }
+    }
+
+    /// The word and byte that a line takes out of a word, or passes on.
+    pub(super) fn piece(&mut self, op: ComputeOp, ty: DataType, args: &[Operand]) -> Option<(Reg, u32)> {
+        if self.coarse.lanes > 1 || !matches!(ty, DataType::U32 | DataType::I32) {
+            return None;
+        }
+        match (op, args) {
+            (ComputeOp::Extract, [word, Operand::Literal(offset), Operand::Literal(count)]) => {
+                let byte = offset.bits() as u32;
+                let whole = byte.is_multiple_of(8) && byte < 32 && count.bits() == 8;
+                whole.then(|| (self.operand(*word), byte / 8))
+            }
+            _ => None,
+        }
+    }
+
+    /// Four bytes as one word, which they may come from.
+    fn packed(&mut self, values: &[Operand]) -> Reg {
+        let piece = |operand: &Operand| operand.value().and_then(|value| self.pieces[value.index()].clone());
+        let pieces: Vec<Option<(Reg, u32)>> = values.iter().map(piece).collect();
+        if let Some((word, 0)) = &pieces[0]
+            && pieces.iter().enumerate().all(|(at, piece)| *piece == Some((word.clone(), at as u32)))
+        {
+            return word.clone();
+        }
+        let mut word = self.constant(Literal::u32(0));
+        for (at, value) in values.iter().enumerate() {
+            let byte = self.operand(*value);
+            let byte = self.op(Width::B32, "and.b32", &[&byte, "0xff"]);
+            let byte = self.op(Width::B32, "shl.b32", &[&byte, &(8 * at).to_string()]);
+            word = self.op(Width::B32, "or.b32", &[&word, &byte]);
+        }
+        word
+    }
+
     /// Emits stores to neighbours, by element.
     pub(super) fn store_together(&mut self, nodes: &[Node], sites: &[u32]) {
         let (narrow, done) = (self.new_label(), self.new_label());
         let (first, conditional) = self.first_of(&nodes[0], sites, narrow);
         let (buffer, _, ty) = access(&nodes[0]).expect("members are accesses");
         let address = self.address(buffer, &first);
-        let values: Vec<Reg> = nodes
+        let values: Vec<Operand> = nodes
             .iter()
             .filter_map(|node| if let Node::Store { value, .. } = node { Some(*value) } else { None })
-            .map(|value| self.stored(ty, buffer, value))
             .collect();
-        let name = format!("{}.v{}.b{}", self.store_to(buffer), nodes.len(), ty.bits());
-        self.line(&format!("{name} [{address}], {{{}}};", values.join(", ")));
+        let (values, bits): (Vec<Reg>, u32) = if ty.bits() == 8 {
+            (values.chunks(4).map(|four| self.packed(four)).collect(), 32)
+        } else {
+            (values.into_iter().map(|value| self.stored(ty, buffer, value)).collect(), ty.bits())
+        };
+        let name = format!("{}{}.b{bits}", self.store_to(buffer), vector(values.len()));
+        self.line(&format!("{name} [{address}], {};", list(&values)));
         if conditional {
             self.line(&format!("bra $L{done};"));
             self.label(narrow);
@@ -387,5 +460,18 @@ impl Emit<'_> {
             Node::Store { buffer, index, ty, value } => self.store(*ty, *buffer, *index, *value),
             _ => unreachable!("only accesses come here"),
         }
+    }
+}
+
+/// The part of an instruction's name that says how many registers it moves.
+fn vector(count: usize) -> String {
+    if count == 1 { String::new() } else { format!(".v{count}") }
+}
+
+/// Registers as an instruction lists them.
+fn list(registers: &[Reg]) -> String {
+    match registers {
+        [one] => one.clone(),
+        several => format!("{{{}}}", several.join(", ")),
     }
 }
