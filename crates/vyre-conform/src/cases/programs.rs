@@ -293,6 +293,9 @@ fn tiles() -> Vec<Fixture> {
             fixture.run([2, 1, 1], &[Edge(1200), Zero(560)]).run([1, 1, 1], &[Below(256, 600), Edge(280)])
         })
         .collect();
+    const STEPS: [&str; 4] = ["32, 32, 64", "32, 16, 64", "16, 32, 32", "16, 16, 128"];
+    let steps = Fixture::each("tile", source!("tile_steps"), "32, 32, 64", &STEPS).into_iter();
+    all.extend(steps.map(|fixture| fixture.run([2, 1, 1], &[Edge(6007), Zero(2048)])));
     all.push(
         Fixture::new("tile", source!("dot4"))
             .run([1, 1, 1], &[Below(1 << 32, 33), Below(1 << 32, 33), Zero(16), Zero(16)])

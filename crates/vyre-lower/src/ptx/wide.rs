@@ -372,10 +372,9 @@ impl Emit<'_> {
             }
             _ => return false,
         };
-        // A word of single bytes may lie anywhere.
-        if self.coarse.shape(index) != Shape::Linear
-            || ty == DataType::U32 && self.buffer_type(buffer) == DataType::U8
-        {
+        // A word of single bytes may lie anywhere, and tables lie as their elements want.
+        let bytes = ty == DataType::U32 && self.buffer_type(buffer) == DataType::U8;
+        if self.coarse.shape(index) != Shape::Linear || bytes || space(self.parts, buffer) == Space::Table {
             return false;
         }
         let (narrow, done) = (self.new_label(), self.new_label());
