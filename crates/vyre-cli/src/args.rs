@@ -260,6 +260,9 @@ pub(crate) struct Lower {
     /// What it becomes: `asm` for this processor, under the lines it comes from, `ptx`, `spirv` or `wgsl`
     #[arg(long, value_name = "TARGET")]
     pub(crate) target: String,
+    /// The compute capability that PTX is for, times ten; tensor cores take part from 80 on
+    #[arg(long, value_name = "NUMBER", default_value_t = 70, value_parser = clap::value_parser!(u32).range(70..=121))]
+    pub(crate) sm: u32,
     /// Where it goes instead of standard output; `.spv` is SPIR-V as words
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,

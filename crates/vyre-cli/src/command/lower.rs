@@ -11,7 +11,7 @@ use vyre::validate::ValidProgram;
 
 /// What a program becomes: text, and for some targets the bytes that devices take.
 type Lowered = (String, Option<Vec<u8>>);
-type Target = (&'static str, fn(&ValidProgram) -> Result<Lowered, Failure>);
+type Target = (&'static str, fn(&ValidProgram, &Lower) -> Result<Lowered, Failure>);
 
 const TARGETS: [Target; 4] = [("asm", asm), ("ptx", ptx), ("spirv", spirv), ("wgsl", wgsl)];
 
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &Lower, report: &Report) -> Result<u8, Failure> {
     };
     let loaded = load::program(&args.file)?;
     let program = loaded.valid()?;
-    let (text, bytes) = lower(&program)?;
+    let (text, bytes) = lower(&program, args)?;
     if let Some(path) = &args.output {
         let bytes = bytes.filter(|_| path.extension().is_some_and(|extension| extension == "spv"));
         std::fs::write(path, bytes.as_deref().unwrap_or(text.as_bytes())).map_err(|error| {
@@ -41,23 +41,24 @@ pub(crate) fn run(args: &Lower, report: &Report) -> Result<u8, Failure> {
     Ok(OK)
 }
 
-fn asm(program: &ValidProgram) -> Result<Lowered, Failure> {
+fn asm(program: &ValidProgram, _: &Lower) -> Result<Lowered, Failure> {
     let open = || CpuBackend::new(CpuConfig::from_env()?)?.listing(program.program());
     let text = open().map_err(|error| Failure::from(Error::from(error)))?;
     Ok((text, None))
 }
 
-fn ptx(program: &ValidProgram) -> Result<Lowered, Failure> {
-    Ok((ptx::lower(program, &ptx::Options::default()).map_err(|error| refused(&error))?.source, None))
+fn ptx(program: &ValidProgram, args: &Lower) -> Result<Lowered, Failure> {
+    let options = ptx::Options { sm: args.sm, ..ptx::Options::default() };
+    Ok((ptx::lower(program, &options).map_err(|error| refused(&error))?.source, None))
 }
 
-fn spirv(program: &ValidProgram) -> Result<Lowered, Failure> {
+fn spirv(program: &ValidProgram, _: &Lower) -> Result<Lowered, Failure> {
     let shader = spirv::lower(program, &spirv::Options::default()).map_err(|error| refused(&error))?;
     let bytes = shader.words.iter().flat_map(|word| word.to_le_bytes()).collect();
     Ok((shader.text(), Some(bytes)))
 }
 
-fn wgsl(program: &ValidProgram) -> Result<Lowered, Failure> {
+fn wgsl(program: &ValidProgram, _: &Lower) -> Result<Lowered, Failure> {
     let options = wgsl::Options { form: wgsl::Form::Driver, lookup_binding: None };
     Ok((wgsl::lower(program, &options).map_err(|error| refused(&error))?.source, None))
 }
