@@ -52,7 +52,7 @@ impl Nvcc {
 pub(crate) fn label(benchmark: &str) -> &'static str {
     match benchmark {
         "sum" | "tree" | "scan" | "histogram" | "sort" => "cub",
-        "matmul" | "matmul_tiled" | "matmul_int8" => "cublas",
+        "matmul" | "matmul_tiled" | "matmul_i8" => "cublas",
         _ => "nvcc",
     }
 }

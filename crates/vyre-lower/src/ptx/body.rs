@@ -403,10 +403,6 @@ impl<'a> Emit<'a> {
     pub(super) fn node(&mut self, node: &Node) {
         match node {
             Node::Compute { result, op, ty, args } => {
-                if let Some(piece) = self.piece(*op, *ty, args) {
-                    self.pieces[result.index()] = Some(piece);
-                    return;
-                }
                 let reg = self.compute(*op, *ty, args);
                 self.bind(*result, reg);
             }

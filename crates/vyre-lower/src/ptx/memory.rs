@@ -67,7 +67,7 @@ impl Emit<'_> {
     }
 
     /// Little-endian bytes i to i + 3; those out of bounds are 0. Sums are exact, so they are made in 64 bits.
-    fn load_bytes(&mut self, buffer: BufferId, index: &str) -> Reg {
+    pub(super) fn load_bytes(&mut self, buffer: BufferId, index: &str) -> Reg {
         let len = self.lens[buffer.index()].clone();
         let (wide_index, wide_len) =
             (self.op(Width::B64, "cvt.u64.u32", &[index]), self.op(Width::B64, "cvt.u64.u32", &[&len]));

@@ -9,7 +9,9 @@ use super::body::{Emit, Reg, Width};
 use super::coarse::Shape;
 use super::memory::loaded_as;
 use super::{Space, space};
-use vyre_foundation::ir::{BufferId, ComputeOp, DataType, Literal, Node, Operand, ProgramParts, walk};
+use vyre_foundation::ir::{
+    BufferId, ComputeOp, DataType, Literal, Node, Operand, ProgramParts, Value, value_types, walk,
+};
 
 /// Bytes of the widest access.
 const BYTES_MAX: u32 = 16;
@@ -20,6 +22,9 @@ const REACH: usize = 256;
 pub(super) struct Neighbours {
     /// By value.
     places: Vec<Place>,
+    /// By value, whose byte its lowest one is, and which.
+    low: Vec<(Operand, u32)>,
+    types: Vec<Option<DataType>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,8 +50,13 @@ const fn divisor(number: u32) -> u32 {
 impl Neighbours {
     pub(super) fn find(parts: &ProgramParts) -> Neighbours {
         let own = |value| Place { root: Some(value as u32), offset: 0, multiple: 1 };
-        let places = (0..parts.body.values.len()).map(own).collect();
-        let mut found = Neighbours { places };
+        let count = parts.body.values.len();
+        let low = (0..count).map(|value| (Operand::Value(Value(value as u32)), 0)).collect();
+        let mut found = Neighbours {
+            places: (0..count).map(own).collect(),
+            low,
+            types: value_types(&parts.body, None, &[]),
+        };
         walk(&parts.body.block, |_, _, node| found.learn(node));
         found
     }
@@ -60,6 +70,11 @@ impl Neighbours {
 
     /// Values are assigned before they are read, so one walk is enough.
     fn learn(&mut self, node: &Node) {
+        if let Node::Compute { result, op, ty: DataType::U32 | DataType::I32, args } = node
+            && let Some(low) = self.low_byte(*op, args)
+        {
+            self.low[result.index()] = low;
+        }
         match node {
             Node::Compute { result, op, ty: DataType::U32, args } => {
                 let at = result.index();
@@ -74,6 +89,27 @@ impl Neighbours {
                 self.places[counter.index()].multiple = self.of(*lo).multiple.min(divisor(*step));
             }
             _ => {}
+        }
+    }
+
+    /// Where the lowest byte of a result comes from, if it is only moved.
+    fn low_byte(&self, op: ComputeOp, args: &[Operand]) -> Option<(Operand, u32)> {
+        let value = args[0].value()?;
+        // A float's bits may change where they are seen.
+        if !matches!(self.types[value.index()], Some(DataType::U32 | DataType::I32)) {
+            return None;
+        }
+        let (word, byte) = self.low[value.index()];
+        let by =
+            || args[1].literal().map(|by| by.bits() as u32).filter(|by| by.is_multiple_of(8) && *by < 32);
+        match op {
+            ComputeOp::Bitcast => Some((word, byte)),
+            // The byte above is the next one only of the word itself.
+            ComputeOp::Shr | ComputeOp::Extract if byte == 0 => {
+                let whole = op == ComputeOp::Shr || args[2].literal().is_some_and(|count| count.bits() >= 8);
+                by().filter(|_| whole).map(|by| (args[0], by / 8))
+            }
+            _ => None,
         }
     }
 
@@ -147,8 +183,11 @@ impl Emit<'_> {
     pub(super) fn together(&mut self, rest: &[Node]) -> bool {
         let Some((buffer, _, ty)) = access(&rest[0]).filter(|_| self.coarse.lanes == 1) else { return false };
         let size = self.buffer_type(buffer).bytes() as u32;
-        if ty == DataType::U32 && size == 1 || space(self.parts, buffer) == Space::Table {
+        if space(self.parts, buffer) == Space::Table {
             return false;
+        }
+        if ty == DataType::U32 && size == 1 {
+            return [4, 2, 1].iter().any(|count| self.words_together(rest, *count));
         }
         // Bytes travel as words.
         let counts = if size == 1 { [BYTES_MAX, 4] } else { [(BYTES_MAX / size).min(4), 2] };
@@ -156,7 +195,7 @@ impl Emit<'_> {
     }
 
     fn group(&mut self, rest: &[Node], count: u32) -> bool {
-        let Some(members) = self.members_of(rest, count) else { return false };
+        let Some(members) = self.members_of(rest, count, 1) else { return false };
         let sites: Vec<u32> = members.iter().map(|at| self.site + *at as u32).collect();
         self.taken.extend(sites.iter().filter(|site| **site != self.site));
         if let Node::Load { buffer, ty, .. } = &rest[0] {
@@ -171,26 +210,64 @@ impl Emit<'_> {
         true
     }
 
-    /// Where in `rest` the accesses are whose elements lie from an aligned one on, by element; the first line is one.
-    fn members_of(&self, rest: &[Node], count: u32) -> Option<Vec<usize>> {
+    /// Words at a multiple of four in a buffer of bytes. The bytes are asked for one by one only where some do not exist.
+    fn words_together(&mut self, rest: &[Node], count: u32) -> bool {
+        let (Some(members), Some((buffer, ..))) = (self.members_of(rest, count, 4), access(&rest[0])) else {
+            return false;
+        };
+        let sites: Vec<u32> = members.iter().map(|at| self.site + *at as u32).collect();
+        self.taken.extend(sites.iter().filter(|site| **site != self.site));
+        let (narrow, done) = (self.new_label(), self.new_label());
+        let words: Vec<Reg> = members.iter().map(|_| self.constant(Literal::u32(0))).collect();
+        let first = self.first_index(&rest[members[0]]);
+        let len = self.lens[buffer.index()].clone();
+        let last = self.op(Width::B32, "add.u32", &[&first, &(4 * count - 1).to_string()]);
+        let beyond = self.op(Width::Pred, "setp.ge.u32", &[&last, &len]);
+        self.line(&format!("@{beyond} bra $L{narrow};"));
+        let address = self.address(buffer, &first);
+        let name = format!("{}{}.b32", self.load_from(buffer), vector(words.len()));
+        self.line(&format!("{name} {}, [{address}];", list(&words)));
+        self.line(&format!("bra $L{done};"));
+        self.label(narrow);
+        for (at, word) in words.iter().enumerate() {
+            let index = self.op(Width::B32, "add.u32", &[&first, &(4 * at).to_string()]);
+            let bytes = self.load_bytes(buffer, &index);
+            self.line(&format!("mov.b32 {word}, {bytes};"));
+        }
+        self.label(done);
+        for (member, word) in members.iter().zip(words) {
+            if let Node::Load { result, .. } = &rest[*member] {
+                self.bind(*result, word);
+            }
+        }
+        true
+    }
+
+    /// Where in `rest` the accesses are whose elements lie from an aligned one on, each `unit` elements from the one
+    /// before; the first line is one.
+    fn members_of(&self, rest: &[Node], count: u32, unit: u32) -> Option<Vec<usize>> {
         let (buffer, index, ty) = access(&rest[0])?;
         let stores = matches!(rest[0], Node::Store { .. });
         let first = self.neighbours.of(index);
         let root_multiple = first.root.map_or(16, |root| self.neighbours.places[root as usize].multiple);
-        if root_multiple < count {
+        let all = count * unit;
+        let start = first.offset & !(all - 1);
+        if root_multiple < all || !(first.offset - start).is_multiple_of(unit) {
             return None;
         }
-        let start = first.offset & !(count - 1);
         let mut members = vec![None; count as usize];
-        members[(first.offset - start) as usize] = Some(0);
+        members[((first.offset - start) / unit) as usize] = Some(0);
         for (at, node) in rest.iter().enumerate().take(REACH).skip(1) {
             let same = access(node).filter(|other| {
                 other.0 == buffer && other.2 == ty && stores == matches!(node, Node::Store { .. })
             });
             let place = same.map(|(_, index, _)| self.neighbours.of(index));
             match place.filter(|place| place.root == first.root) {
-                Some(place) if place.offset & !(count - 1) == start => {
-                    let member = &mut members[(place.offset - start) as usize];
+                Some(place) if place.offset & !(all - 1) == start => {
+                    if !(place.offset - start).is_multiple_of(unit) {
+                        return None;
+                    }
+                    let member = &mut members[((place.offset - start) / unit) as usize];
                     // The same element again is another access.
                     if member.replace(at).is_some() || self.taken.contains(&(self.site + at as u32)) {
                         return None;
@@ -210,16 +287,8 @@ impl Emit<'_> {
 
     /// The index of the first element, and a branch to `narrow` if some do not exist; false if all are known to.
     fn first_of(&mut self, node: &Node, sites: &[u32], narrow: u32) -> (Reg, bool) {
-        let (buffer, index, _) = access(node).expect("members are accesses");
-        let place = self.neighbours.of(index);
-        let offset = place.offset;
-        let first = match place.root {
-            None => self.constant(Literal::u32(offset)),
-            Some(root) => {
-                let root = self.operand(Operand::Value(vyre_foundation::ir::Value(root)));
-                if offset == 0 { root } else { self.op(Width::B32, "add.u32", &[&root, &offset.to_string()]) }
-            }
-        };
+        let (buffer, ..) = access(node).expect("members are accesses");
+        let first = self.first_index(node);
         let proven = sites.iter().all(|site| self.facts.in_bounds(None, *site));
         if !proven {
             let len = self.lens[buffer.index()].clone();
@@ -229,6 +298,19 @@ impl Emit<'_> {
             self.line(&format!("@{beyond} bra $L{narrow};"));
         }
         (first, !proven)
+    }
+
+    /// The index of an access, from its root, which is there before the line that adds to it.
+    fn first_index(&mut self, node: &Node) -> Reg {
+        let (_, index, _) = access(node).expect("members are accesses");
+        let Place { root, offset, .. } = self.neighbours.of(index);
+        match root {
+            None => self.constant(Literal::u32(offset)),
+            Some(root) => {
+                let root = self.operand(Operand::Value(Value(root)));
+                if offset == 0 { root } else { self.op(Width::B32, "add.u32", &[&root, &offset.to_string()]) }
+            }
+        }
     }
 
     fn load_together(
@@ -300,21 +382,6 @@ impl Emit<'_> {
         }
     }
 
-    /// The word and byte that a line takes out of a word, or passes on.
-    pub(super) fn piece(&mut self, op: ComputeOp, ty: DataType, args: &[Operand]) -> Option<(Reg, u32)> {
-        if self.coarse.lanes > 1 || !matches!(ty, DataType::U32 | DataType::I32) {
-            return None;
-        }
-        match (op, args) {
-            (ComputeOp::Extract, [word, Operand::Literal(offset), Operand::Literal(count)]) => {
-                let byte = offset.bits() as u32;
-                let whole = byte.is_multiple_of(8) && byte < 32 && count.bits() == 8;
-                whole.then(|| (self.operand(*word), byte / 8))
-            }
-            _ => None,
-        }
-    }
-
     /// Four bytes as one word, which they may come from.
     fn packed(&mut self, values: &[Operand]) -> Reg {
         let piece = |operand: &Operand| operand.value().and_then(|value| self.pieces[value.index()].clone());
@@ -323,6 +390,13 @@ impl Emit<'_> {
             && pieces.iter().enumerate().all(|(at, piece)| *piece == Some((word.clone(), at as u32)))
         {
             return word.clone();
+        }
+        let low = |operand: &Operand| operand.value().map(|value| self.neighbours.low[value.index()]);
+        if let Some((word, 0)) = low(&values[0])
+            && word != values[0]
+            && values.iter().enumerate().all(|(at, value)| low(value) == Some((word, at as u32)))
+        {
+            return self.operand(word);
         }
         let mut word = self.constant(Literal::u32(0));
         for (at, value) in values.iter().enumerate() {
