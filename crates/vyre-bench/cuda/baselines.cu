@@ -103,8 +103,9 @@ static std::function<void()> make(const std::string &name, Case &c, bool &exact)
       mandelbrot<<<grid, dim3(32, 8)>>>((float *)c.reads[0], c.reads[1], c.writes[0]);
     };
   if (name == "sum" || name == "tree")
-    return with_scratch([&c, n](void *memory) {
-      return cub::DeviceReduce::Sum(memory, scratch_bytes, c.reads[0], c.writes.back(), n);
+    return with_scratch([&c, n, name](void *memory) {
+      uint32_t *sum = name == "sum" ? c.writes[0] : c.writes.back();
+      return cub::DeviceReduce::Sum(memory, scratch_bytes, c.reads[0], sum, n);
     });
   if (name == "scan")
     return with_scratch([&c, n](void *memory) {
