@@ -12,6 +12,7 @@ pub mod diagnostic;
 pub mod ir;
 pub mod launch;
 pub mod limits;
+pub mod math;
 pub mod opt;
 pub mod scalar;
 pub mod text;

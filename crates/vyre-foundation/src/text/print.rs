@@ -9,8 +9,9 @@ use super::source_map::{Lines, SourceMap};
 use crate::diagnostic::Span;
 use crate::ir::{
     ArgType, Block, Body, Buffer, BufferId, BufferKind, DataType, Function, Literal, Local, Node, Operand,
-    Program, ProgramParts, Tile, Value,
+    Program, ProgramParts, Tile, Value, walk,
 };
+use crate::math;
 use std::fmt::Write;
 
 /// The text of a program, in canonical layout.
@@ -34,6 +35,8 @@ pub fn print_with_map(program: &Program) -> (String, SourceMap) {
 
 struct Printer<'p> {
     parts: &'p ProgramParts,
+    /// The functions and the buffers that the library has and the text leaves out.
+    elided: Option<(Vec<bool>, Vec<bool>)>,
     /// The body that is being printed, and what its function returns.
     body: &'p Body,
     returns: Option<DataType>,
@@ -49,6 +52,7 @@ impl<'p> Printer<'p> {
         let parts = program.parts();
         Printer {
             parts,
+            elided: math::elided(parts),
             body: &parts.body,
             returns: None,
             out: String::new(),
@@ -73,7 +77,11 @@ impl<'p> Printer<'p> {
         }
         self.end_line();
         self.buffers();
-        for function in &parts.functions {
+        for (at, function) in parts.functions.iter().enumerate() {
+            if self.elided.as_ref().is_some_and(|(functions, _)| functions[at]) {
+                self.leave_out(function);
+                continue;
+            }
             self.blank_line_after_declarations();
             self.function(function);
         }
@@ -85,6 +93,15 @@ impl<'p> Printer<'p> {
             map.body = lines;
         }
         self.out.push_str("}\n");
+    }
+
+    /// Keeps the place of a library function in the map; its lines stand in no text.
+    fn leave_out(&mut self, function: &Function) {
+        let Some(map) = &mut self.map else { return };
+        let span = map.program.expect("the header has been printed");
+        let mut lines = Lines::new();
+        walk(&function.body.block, |_, _, _| lines.push(span));
+        map.functions.push((span, lines));
     }
 
     fn blank_line_after_declarations(&mut self) {
@@ -108,7 +125,10 @@ impl<'p> Printer<'p> {
     }
 
     fn buffers(&mut self) {
-        let buffers = &self.parts.buffers;
+        // What the library has stands behind all others.
+        let own = |(_, left_out): &(Vec<bool>, Vec<bool>)| left_out.iter().filter(|out| !**out).count();
+        let shown = self.elided.as_ref().map_or(self.parts.buffers.len(), own);
+        let buffers = &self.parts.buffers[..shown];
         let mut at = 0;
         while at < buffers.len() {
             let run = buffers[at..].iter().take_while(|buffer| !is_table(buffer)).count();
@@ -315,6 +335,13 @@ impl<'p> Printer<'p> {
             Node::Break | Node::Continue | Node::Barrier { .. } => self.out.push_str(name),
             Node::Call { function, args, .. } => {
                 let callee = &self.parts.functions[function.index()];
+                if self.elided.as_ref().is_some_and(|(functions, _)| functions[function.index()])
+                    && let Some((name, ty)) =
+                        callee.name.strip_prefix("math.").zip(callee.params.first().map(|param| param.1))
+                {
+                    self.out.push_str(name);
+                    return self.args(args, &[ArgType::Same; 2], ty);
+                }
                 let _ = write!(self.out, "call @{}(", callee.name);
                 for (at, arg) in args.iter().enumerate() {
                     self.out.push_str(if at > 0 { ", " } else { "" });

@@ -1,6 +1,7 @@
 //! "Did you mean": the known name nearest to a wrong one.
 
 use crate::ir::{DataType, OpId};
+use crate::math::{MathOp, OPS};
 
 /// Candidates looked at, so that a program with a million names and many mistakes is still read quickly.
 const CANDIDATES_MAX: usize = 10_000;
@@ -57,7 +58,8 @@ pub(super) fn fix_op(word: &str) -> String {
     if let Some(fix) = foreign_op(word) {
         return fix;
     }
-    match nearest(word, OpId::all().map(OpId::name)) {
+    let math = OPS.iter().map(|op| op.name);
+    match nearest(word, OpId::all().map(OpId::name).chain(math)) {
         Some(op) => format!("did you mean `{op}`? Its form is `{}`", op_syntax(op)),
         None => "`vyre ops` lists every op with its form".to_string(),
     }
@@ -86,20 +88,16 @@ fn foreign_op(word: &str) -> Option<String> {
             return Some("loop with `for %i in 0..N {`, and leave it early with `break`".into());
         }
         "let" | "auto" => return Some("remove it: `%name = op ...` needs no keyword".into()),
-        "rsqrt" => return Some("use `sqrt`, then `div` 1.0 by it".into()),
-        "exp" | "exp2" | "log" | "log2" | "log10" | "pow" | "sin" | "cos" | "tan" | "asin" | "acos"
-        | "atan" | "atan2" | "sinh" | "cosh" | "tanh" | "erf" => {
-            return Some(format!(
-                "the language has no `{word}` yet; compute it from `fma`, `mul` and the other ops of `vyre ops`"
-            ));
-        }
         _ => return None,
     };
     Some(format!("use `{op}`, whose form is `{}`", op_syntax(op)))
 }
 
-fn op_syntax(name: &str) -> &'static str {
-    OpId::from_name(name).map_or("", |op| op.info().syntax)
+fn op_syntax(name: &str) -> String {
+    match OpId::from_name(name) {
+        Some(op) => op.info().syntax.to_string(),
+        None => MathOp::from_name(name).map_or_else(String::new, MathOp::syntax),
+    }
 }
 
 /// The fix for a word that is not a type.

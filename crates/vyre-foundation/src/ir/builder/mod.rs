@@ -61,6 +61,7 @@ pub use value::{Arg, Val};
 use super::node::{Axis, Block, BufferId, Node, Operand, Value};
 use super::op::BuiltinOp;
 use super::program::{Body, Buffer, BufferKind, Function, Program, ProgramError, ProgramParts};
+use crate::math::{self, MathOp};
 use std::cell::RefCell;
 
 impl Program {
@@ -161,6 +162,25 @@ impl Kernel {
         let result = self.new_value();
         self.emit(line(result));
         self.handle(result)
+    }
+
+    /// A call of an elementary function of type `T`, which the program gets with its first use.
+    fn math<T: Computes>(&self, name: &str, args: Vec<Operand>) -> Val<'_, T> {
+        let op = MathOp::from_name(name).expect("the builder's methods are those of the table");
+        let declared = if op.types.contains(T::TYPE) {
+            math::declare(&mut self.state.borrow_mut().parts, op, T::TYPE).map_err(|taken| {
+                (format!("`{name}` needs the name `@{}` for its function", taken.0), "give what is called so another name")
+            })
+        } else {
+            Err((format!("there is no `{name}` of {}", T::TYPE), "cast its operands to another type"))
+        };
+        match declared {
+            Ok(function) => self.assign(|result| Node::Call { result: Some(result), function, args }),
+            Err((message, fix)) => {
+                self.misuse(message, fix);
+                self.val(T::from_bits(0))
+            }
+        }
     }
 
     fn new_value(&self) -> Value {

@@ -3,6 +3,7 @@
 use super::types::{BitcastTo, Computes, Float, Int32, Integer, Logic, Number, Signed};
 use super::{Kernel, Scalar};
 use crate::ir::{Args, ComputeOp, DataType, Node, Operand, SubgroupOp};
+use crate::math::math_ops;
 use half::{bf16, f16};
 use smallvec::smallvec;
 use std::marker::PhantomData;
@@ -251,6 +252,23 @@ methods! {
         is_inf IsInf () -> bool, "Whether this is an infinity.";
     }
 }
+
+/// Methods that are one elementary function each.
+macro_rules! math_methods {
+    ($( $name:ident ($x:ident $($y:ident)?) $types:ident, $doc:literal; )*) => {
+        impl<'k, T: Float> Val<'k, T> {
+            $(
+                #[doc = $doc]
+                pub fn $name(self $(, $y: impl Arg<'k, T>)?) -> Val<'k, T> {
+                    let args = vec![self.operand(self.kernel) $(, $y.operand(self.kernel))?];
+                    self.kernel.math(stringify!($name), args)
+                }
+            )*
+        }
+    };
+}
+
+math_ops!(math_methods);
 
 macro_rules! subgroup_methods {
     ($( $bound:ident { $( $method:ident $op:ident; )* } )*) => {

@@ -265,13 +265,13 @@ impl<'s> Parser<'s> {
     /// `fn @name(%x : f32) -> f32 {` up to its `}`
     pub(super) fn function(&mut self) -> Parse<()> {
         let (start, line, line_start) = (self.bump(), self.line, self.line_start);
-        let id = FunctionId(self.parts.functions.len() as u32);
-        if id.index() == limits::FUNCTIONS_MAX {
-            return Err(self.too_many("functions", id.index(), start));
+        if self.parts.functions.len() >= limits::FUNCTIONS_MAX {
+            return Err(self.too_many("functions", self.parts.functions.len(), start));
         }
         let outer = std::mem::take(&mut self.scope);
         let mut name = "";
-        let header = self.function_header(Symbol::Function(id), &mut name);
+        // Its number is known at its end: library functions that it calls come before it.
+        let header = self.function_header(Symbol::Function(FunctionId(u32::MAX)), &mut name);
         let span = self.span_from(start, line, line_start);
         let (params, result, brace) = match header {
             Ok((params, result, brace)) => (params, result, Some(brace)),
@@ -283,6 +283,10 @@ impl<'s> Parser<'s> {
         self.report_unassigned();
         let scope = std::mem::replace(&mut self.scope, outer);
         let (body, lines) = scope.into_body(block);
+        let id = FunctionId(self.parts.functions.len() as u32);
+        if let Some(symbol @ Symbol::Function(FunctionId(u32::MAX))) = self.symbols.get_mut(name) {
+            *symbol = Symbol::Function(id);
+        }
         self.parts.functions.push(Function { name: name.into(), params, result, body });
         self.map.functions.push((span, lines));
         self.end_of_line()

@@ -3,19 +3,28 @@
 use super::block::{Blocks, Open};
 use super::{Parse, Parser, Symbol, Unresolved};
 use crate::ir::{
-    Args, Axis, BufferId, BuiltinOp, ControlOp, DataType, FunctionId, Literal, Local, MemoryOrdering, Node,
-    OpId, Operand, ReadOp, ReduceOp, SyncOp, Tile, Value, WriteOp,
+    ArgType, Args, Axis, BufferId, BuiltinOp, ControlOp, DataType, FunctionId, Literal, Local, MemoryOrdering, Node,
+    OpId, Operand, ReadOp, ReduceOp, SyncOp, Tile, Value, WriteOp, walk,
 };
 use crate::limits;
+use crate::math::{self, MathOp, NameTaken};
 use crate::text::lex::{Kind, Token};
 use crate::text::literal::{self, Want, clip};
 use crate::text::suggest;
+use smallvec::SmallVec;
 
-/// An op with its suffix; u32 for ops without one.
+/// What a line does.
 #[derive(Clone, Copy)]
-pub(super) struct Head {
-    op: OpId,
-    ty: DataType,
+pub(super) enum Head {
+    /// An op with its suffix; u32 for ops without one.
+    Op(OpId, DataType),
+    /// A call of a library function that is written as an op.
+    Math(FunctionId),
+}
+
+/// The types that an op's operands have under a suffix.
+fn wanted(args: &[ArgType], ty: DataType) -> SmallVec<[Option<DataType>; 4]> {
+    args.iter().map(|arg| arg.under(ty)).collect()
 }
 
 const U32: Want = Want::Type(DataType::U32);
@@ -56,21 +65,26 @@ impl<'s> Parser<'s> {
             return Err(self.not_an_instruction(result.is_some()));
         };
         let head = self.head(token, result.is_some())?;
-        let is_header = match head.op {
-            OpId::ControlOp(ControlOp::If) => {
+        let is_header = match head {
+            Head::Op(OpId::ControlOp(ControlOp::If), _) => {
                 self.block_due = true;
                 self.no_result(token, result)?;
                 self.if_header(blocks)?;
                 true
             }
-            OpId::ControlOp(ControlOp::For) => {
+            Head::Op(OpId::ControlOp(ControlOp::For), _) => {
                 self.block_due = true;
                 self.no_result(token, result)?;
                 self.for_header(blocks)?;
                 true
             }
-            _ => {
-                let node = self.node(token, head, result)?;
+            Head::Op(op, ty) => {
+                let node = self.node(token, op, ty, result)?;
+                blocks.push(node);
+                false
+            }
+            Head::Math(function) => {
+                let node = self.math(token, function, result)?;
                 blocks.push(node);
                 false
             }
@@ -103,6 +117,45 @@ impl<'s> Parser<'s> {
         }
     }
 
+    /// `exp.f32 %x`: a call of the library's function.
+    fn math(&mut self, token: Token, function: FunctionId, result: Option<Value>) -> Parse<Node> {
+        let result = self.needs_result(token, result)?;
+        let params: Vec<Option<DataType>> =
+            self.parts.functions[function.index()].params.iter().map(|param| Some(param.1)).collect();
+        let args = self.args(token, &params)?;
+        if args.len() != params.len() {
+            let text = token.text(self.source);
+            let message = format!("`{text}` takes {} operands, and {} stand here", params.len(), args.len());
+            return Err(self.error("P003", token, message, "write all its operands, with commas between them"));
+        }
+        Ok(Node::Call { result: Some(result), function, args: args.to_vec() })
+    }
+
+    /// Puts the function that a word such as `exp.f32` names into the program.
+    fn declare_math(&mut self, token: Token, op: &'static MathOp, suffix: &str) -> Parse<FunctionId> {
+        let Some(ty) = DataType::from_name(suffix).filter(|ty| op.types.contains(*ty)) else {
+            let message = format!("`{}` is not an op", clip(token.text(self.source)));
+            let fix = format!("write it as `{}.T` with T one of {}", op.name, op.types);
+            return Err(self.error("P006", token, message, fix));
+        };
+        let function = match math::declare(&mut self.parts, op, ty) {
+            Ok(function) => function,
+            Err(NameTaken(name)) => {
+                let message = format!("`{}` needs the name `@{name}` for its function", op.name);
+                return Err(self.error("P012", token, message, "give what is called so another name"));
+            }
+        };
+        // What the library holds stands, for diagnostics, where it is asked for first.
+        let span = self.span_from(token, self.line, self.line_start);
+        for function in &self.parts.functions[self.map.functions.len()..] {
+            let mut lines = Vec::new();
+            walk(&function.body.block, |_, _, _| lines.push(span));
+            self.map.functions.push((span, lines));
+        }
+        self.map.buffers.resize(self.parts.buffers.len(), span);
+        Ok(function)
+    }
+
     /// The op and type that a word such as `add.f32` names.
     fn head(&mut self, token: Token, has_result: bool) -> Parse<Head> {
         let word = token.text(self.source);
@@ -111,6 +164,11 @@ impl<'s> Parser<'s> {
         }
         let (name, suffix) = word.split_once('.').unwrap_or((word, ""));
         let Some(op) = OpId::from_name(name) else {
+            if let Some(op) = MathOp::from_name(name) {
+                let head = Head::Math(self.declare_math(token, op, suffix)?);
+                self.heads.insert(word, head);
+                return Ok(head);
+            }
             let message = format!("`{}` is not an op", clip(name));
             let fix = self.not_an_op(token, has_result);
             return Err(self.error("P004", token, message, fix));
@@ -127,7 +185,7 @@ impl<'s> Parser<'s> {
         let Some(ty) = ty else {
             return Err(self.wrong_suffix(token, op, suffix, takes_type));
         };
-        let head = Head { op, ty };
+        let head = Head::Op(op, ty);
         self.heads.insert(word, head);
         Ok(head)
     }
@@ -152,18 +210,17 @@ impl<'s> Parser<'s> {
     }
 
     /// Reads what follows an op and makes the line's node. `if` and `for` are not lines but heads of blocks.
-    fn node(&mut self, token: Token, head: Head, result: Option<Value>) -> Parse<Node> {
-        let Head { op, ty } = head;
+    fn node(&mut self, token: Token, op: OpId, ty: DataType, result: Option<Value>) -> Parse<Node> {
         match op {
             OpId::ComputeOp(op) => {
                 let result = self.needs_result(token, result)?;
-                let args = self.args(token, op.info().args, ty)?;
+                let args = self.args(token, &wanted(op.info().args, ty))?;
                 Ok(Node::Compute { result, op, ty, args })
             }
             OpId::BuiltinOp(op) => self.builtin(token, op, result),
             OpId::SubgroupOp(op) => {
                 let result = self.needs_result(token, result)?;
-                let args = self.args(token, op.info().args, ty)?;
+                let args = self.args(token, &wanted(op.info().args, ty))?;
                 // Sealing gives ops without suffix the type that the table says.
                 Ok(Node::Subgroup { result, op, ty, args })
             }
@@ -440,7 +497,7 @@ impl<'s> Parser<'s> {
     }
 
     /// Operands up to the end of the line, however many there are.
-    fn args(&mut self, op: Token, wanted: &[crate::ir::ArgType], ty: DataType) -> Parse<Args> {
+    fn args(&mut self, op: Token, wanted: &[Option<DataType>]) -> Parse<Args> {
         let mut args = Args::new();
         if matches!(self.token.kind, Kind::Newline | Kind::End | Kind::CloseBrace) {
             return Ok(args);
@@ -449,7 +506,7 @@ impl<'s> Parser<'s> {
             if args.len() >= wanted.len() {
                 self.surplus(op.text(self.source), wanted.len())?;
             }
-            let want = wanted.get(args.len()).and_then(|arg| arg.under(ty));
+            let want = wanted.get(args.len()).copied().flatten();
             args.push(self.operand(Want::of(want))?);
             if self.take(Kind::Comma).is_none() {
                 return Ok(args);

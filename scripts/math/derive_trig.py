@@ -1,0 +1,249 @@
+"""sin, cos, tan, sinpi, cospi, and the inverse functions asin, acos, atan, atan2."""
+
+from mpmath import mp, mpf
+
+from derive_exp import double, split
+from vyre import Fn, fpminimax, table
+
+mp.prec = 2000
+TWO_OVER_PI_WORDS = 5
+# Arguments from here on are reduced with a long 2/pi.
+LARGE = 2.0**15
+
+
+def tables():
+    # Bits of 2/pi behind the point, 64 to a word, with a word of zeros before them.
+    bits = int(mp.floor(2 / mp.pi * mpf(2) ** 320))
+    words = [0] + [(bits >> (64 * (4 - i))) & (2**64 - 1) for i in range(5)]
+    yield table("math.trig.two_over_pi", "u64", words)
+
+
+def reduce_large():
+    """x modulo pi/2 for 2^15 <= |x| < 2^128: the remainder in units of pi/2, between -1/2 and 1/2, plus four times the
+    quadrant, which is exact because the remainder is rounded to f64 apart from it and given as its own function."""
+
+
+def poly_sin(q):
+    """sin on [-pi/4, pi/4] as r + r^3 p(r^2)."""
+    return fpminimax("(sin(sqrt(x))/sqrt(x)-1)/x", [0, 1, 2, 3, 4, 5], "[1b-60;0.6169]", mode="relative")
+
+
+def poly_cos(q):
+    return fpminimax("(cos(sqrt(x))-1+x/2)/x^2", [0, 1, 2, 3, 4, 5], "[1b-60;0.6169]", mode="relative")
+
+
+def quadrant():
+    """The quadrant of |x| and, in the locals of the caller, nothing: see `remainder`."""
+
+
+def sine_cosine_parts(f, x):
+    """The remainder r of x modulo pi/2 and the quadrant as u32."""
+    p1, p2 = split(mp.pi / 2)
+    p3 = double(mp.pi / 2 - mpf(p1) - mpf(p2))
+    k = f.let("k", (x * double(2 / mp.pi)).round())
+    r = f.let("r", f.fma(k, -p1, x))
+    rr = f.let("near", f.fma(k, -p2, r))
+    q = f.let("q", k.cast("i32").bits("u32"))
+    rv = f.var("r", "f64", rr)
+    qv = f.var("q", "u32", q)
+    large = f.let("large", f.op("ge", "f64", x.abs(), LARGE))
+    with f.if_(large):
+        b = f.let("b", x.bits("u64"))
+        # x = m 2^e with a whole m of 24 bits (53 are stored, the low ones of an f32 are zero).
+        m = f.let("m", ((b & 0xFFFFFFFFFFFFF) | 0x10000000000000) >> 29)
+        e = f.let("e", ((b >> 52).cast("u32") & 2047) - 1046)
+        # The bits of 2/pi that count: from 2^(2 - e) down. Those above give multiples of 4.
+        at = f.let("at", e + 62)
+        w = f.let("w", at >> 6)
+        s = f.let("s", at & 63)
+        a0 = f.let("a", f.load("math.trig.two_over_pi", "u64", w))
+        a1 = f.let("a", f.load("math.trig.two_over_pi", "u64", w + 1))
+        a2 = f.let("a", f.load("math.trig.two_over_pi", "u64", w + 2))
+        hi = f.let("hi", (a0 << s) | ((a1 >> 1) >> (63 - s)))
+        lo = f.let("lo", (a1 << s) | ((a2 >> 1) >> (63 - s)))
+        # In units of 2^-62.
+        v = f.let("v", m * hi + m.mul_hi(lo))
+        below = f.let("below", m * lo)
+        turn = f.let("turn", (v + (1 << 61)) >> 62)
+        part = f.let("part", (v - (turn << 62)).bits("i64").cast("f64"))
+        rest = f.let("rest", below.cast("f64"))
+        # The low word decides only where the high one is small, and then it is exact.
+        u = f.let("u", f.fma(rest, 2.0**-64, part))
+        g = f.let("g", u * double(mp.pi / 2 / 2**62))
+        negative = f.let("negative", x < 0.0)
+        f.set(rv, f.let("g", f.select(negative, -g, g)))
+        t = f.let("turn", turn.cast("u32"))
+        f.set(qv, f.let("turn", f.select(negative, 0 - t, t)))
+    return f.get(rv), f.get(qv)
+
+
+SIN = poly_sin(0)
+COS = poly_cos(0)
+
+
+def sin_poly(f, r, z):
+    return f.let("sine", f.fma(f.let("cube", z * r), f.estrin(z, SIN), r))
+
+
+def cos_poly(f, r, z):
+    h = f.let("h", f.fma(z, -0.5, 1.0))
+    # What the rounding of 1 - z/2 lost.
+    l = f.let("l", f.fma(z, -0.5, 1.0 - h))
+    return f.let("cosine", f.fma(z * z, f.estrin(z, COS), l) + h)
+
+
+def finish(f, x, r, q, kind):
+    z = f.let("z", r * r)
+    s = sin_poly(f, r, z)
+    c = cos_poly(f, r, z)
+    odd = f.let("odd", f.op("ne", "u32", q & 1, 0))
+    if kind == "tan":
+        n = f.let("n", f.select(odd, c, s))
+        d = f.let("d", f.select(odd, -s, c))
+        return n / d
+    if kind == "cos":
+        q = f.let("q", q + 1)
+        y = f.let("y", f.select(odd, s, c))
+    else:
+        y = f.let("y", f.select(odd, c, s))
+    flip = f.let("flip", f.op("ne", "u32", q & 2, 0))
+    return f.select(flip, -y, y)
+
+
+def trig(kind):
+    f = Fn(f"math.{kind}.wide", [("x", "f64")], "f64")
+    (x0,) = f.params
+    # Infinities have no remainder.
+    x = f.let("x", f.select(x0.abs().eq(float("inf")), float("nan"), x0))
+    r, q = sine_cosine_parts(f, x)
+    y = f.let("y", finish(f, x, r, q, kind))
+    if kind == "cos":
+        return f.ret(y)
+    # Also for the sign of zero.
+    return f.ret(f.select(x.abs() < 2.0**-60, x, y))
+
+
+SINPI = fpminimax("(sin(pi*sqrt(x))/sqrt(x)-pi)/x", [0, 1, 2, 3, 4, 5], "[1b-60;0.0626]", mode="relative")
+COSPI = fpminimax("(cos(pi*sqrt(x))-1)/x", [0, 1, 2, 3, 4, 5, 6], "[1b-60;0.0626]", mode="relative")
+
+
+def trigpi(kind):
+    f = Fn(f"math.{kind}.wide", [("x", "f64")], "f64")
+    (x0,) = f.params
+    a = f.let("a", x0.abs())
+    x = f.let("x", f.select(a.eq(float("inf")), float("nan"), x0))
+    # From here on every f32 is a multiple of 4.
+    x = f.let("x", f.select(a.op_ge(2.0**26) if False else f.op("ge", "f64", a, 2.0**26), x * 0.0, x))
+    k = f.let("k", (x + x).round())
+    r = f.let("r", f.fma(k, -0.5, x))
+    q = f.let("q", k.cast("i32").bits("u32"))
+    z = f.let("z", r * r)
+    pi, pi_lo = split(mp.pi)
+    h = f.let("h", r * pi)
+    l = f.let("l", f.fma(r, pi, -h) + r * pi_lo)
+    s = f.let("sine", f.fma(f.let("cube", z * r), f.estrin(z, SINPI), l) + h)
+    c = f.let("cosine", f.fma(z, f.estrin(z, COSPI), 1.0))
+    odd = f.let("odd", f.op("ne", "u32", q & 1, 0))
+    if kind == "cospi":
+        q = f.let("q", q + 1)
+        y = f.let("y", f.select(odd, s, c))
+    else:
+        y = f.let("y", f.select(odd, c, s))
+    flip = f.let("flip", f.op("ne", "u32", q & 2, 0))
+    y = f.let("y", f.select(flip, -y, y))
+    zero = f.let("zero", y.eq(0.0))
+    # A zero of sinpi has the sign of x, one of cospi is positive.
+    return f.ret(f.select(zero, f.let("none", f.op("copysign", "f64", 0.0, x0)) if kind == "sinpi" else 0.0, y))
+
+
+ASIN = fpminimax("(asin(sqrt(x))/sqrt(x)-1)/x", list(range(13)), "[1b-60;0.2501]", mode="relative")
+
+
+def arcsine_core(f, a):
+    """For 0 <= a <= 1: whether a > 1/2, and asin(a), or asin(sqrt((1 - a) / 2)) for those."""
+    far = f.let("far", a > 0.5)
+    z = f.let("z", f.select(far, f.fma(a, -0.5, 0.5), a * a))
+    s = f.let("s", f.select(far, z.sqrt(), a))
+    p = f.estrin(z, ASIN)
+    return far, z, s, p
+
+
+def asin():
+    """Beyond 1/2: pi/2 - 2 asin(sqrt((1 - a) / 2))."""
+    f = Fn("math.asin.wide", [("x", "f64")], "f64")
+    (x,) = f.params
+    a = f.let("a", x.abs())
+    far, z, s, p = arcsine_core(f, a)
+    y = f.let("y", f.fma(z * s, p, s))
+    g = f.let("g", f.fma(y, -2.0, double(mp.pi / 2)))
+    y = f.let("y", f.select(far, g, y))
+    return f.ret(y.copysign(x))
+
+
+def acos():
+    """2 asin(sqrt((1 - x) / 2)) for x > 1/2, pi less that of -x for x < -1/2, pi/2 - asin(x) between."""
+    f = Fn("math.acos.wide", [("x", "f64")], "f64")
+    (x,) = f.params
+    a = f.let("a", x.abs())
+    far, z, s, p = arcsine_core(f, a)
+    y = f.let("y", f.fma(z * s, p, s))
+    negative = f.let("negative", x < 0.0)
+    g = f.let("g", y + y)
+    g = f.let("g", f.select(negative, double(mp.pi) - g, g))
+    n = f.let("n", double(mp.pi / 2) - y.copysign(x))
+    return f.ret(f.select(far, g, n))
+
+
+def atan_tables():
+    yield table("math.atan.center", "f64", [double(mp.atan(mpf(i) / 16)) for i in range(17)])
+
+
+ATAN = fpminimax("(atan(sqrt(x))/sqrt(x)-1)/x", list(range(6)), "[1b-60;0.00098]", mode="relative")
+
+
+def atan_ratio():
+    """atan(n / d) for 0 <= n <= d, both f32 values and d > 0: with c near n / d, atan(c) + atan((n - c d) / (d + c n))."""
+    f = Fn("math.atan.ratio", [("n", "f64"), ("d", "f64")], "f64")
+    n, d = f.params
+    i = f.let("i", (f.let("guess", n.cast("f32") / d.cast("f32")) * 16.0).round().cast("u32"))
+    c = f.let("c", i.cast("f64") * 0.0625)
+    t = f.let("t", f.fma(c, -d, n) / f.fma(c, n, d)) if False else None
+    num = f.let("num", f.fma(-c, d, n))
+    den = f.let("den", f.fma(c, n, d))
+    t = f.let("t", num / den)
+    z = f.let("z", t * t)
+    p = f.let("p", f.fma(z * t, f.estrin(z, ATAN), t))
+    return f.ret(p + f.load("math.atan.center", "f64", i))
+
+
+def atan():
+    f = Fn("math.atan.wide", [("x", "f64")], "f64")
+    (x,) = f.params
+    a = f.let("a", x.abs())
+    far = f.let("far", a > 1.0)
+    n = f.let("n", f.select(far, 1.0, a))
+    d = f.let("d", f.select(far, a, 1.0))
+    y = f.let("y", f.call("math.atan.ratio", n, d))
+    y = f.let("y", f.select(far, double(mp.pi / 2) - y, y))
+    y = f.let("y", f.select(x.is_nan(), x, y))
+    return f.ret(y.copysign(x))
+
+
+def text():
+    yield from tables()
+    yield from atan_tables()
+    for kind in ("sin", "cos", "tan"):
+        yield trig(kind)
+    yield trigpi("sinpi")
+    yield trigpi("cospi")
+    yield asin()
+    yield acos()
+    yield atan_ratio()
+    yield atan()
+
+
+if __name__ == "__main__":
+    import sys
+
+    with open(sys.argv[1], "w") as out:
+        out.write("\n".join(text()))
