@@ -8,9 +8,11 @@ import hashlib
 import re
 import struct
 import sys
+from decimal import Decimal, getcontext
 from fractions import Fraction
 
 MASK = (1 << 64) - 1
+getcontext().prec = 60
 
 
 def rand(seed, count):
@@ -191,6 +193,86 @@ def stencil():
     yield f"size=[{w}, {h}] old=rand(seed=8, count={w * h}) size new={w * h} grid=(2,2,1) => new={floats(new)}"
 
 
+def exact(x):
+    """A float as a decimal, without rounding."""
+    return Decimal(x)
+
+
+def tree(values, join):
+    """Halves a list until one element is left, as the kernels' trees over workgroup memory do."""
+    while len(values) > 1:
+        half = len(values) // 2
+        values = [f32(join(values[i], values[i + half])) for i in range(half)]
+    return values[0]
+
+
+def softmax():
+    columns, rows = 70, 2
+    x = rand_f32(9, rows * columns)
+    y = []
+    for row in range(rows):
+        values = x[row * columns : (row + 1) * columns]
+        greatest = max(values)
+        powers = [f32(Fraction(exact(f32(v - greatest)).exp())) for v in values]
+        parts = [0.0] * 64
+        for column, power in enumerate(powers):
+            parts[column % 64] = f32(parts[column % 64] + power)
+        total = tree(parts, lambda a, b: a + b)
+        y += [f32(Fraction(power) / Fraction(total)) for power in powers]
+    given = f"columns=[{columns}] x=rand(seed=9, count={rows * columns}) size y={rows * columns} grid=({rows},1,1)"
+    yield f"{given} => y={floats(y)}"
+
+
+def layer_norm():
+    columns, rows = 40, 2
+    x, scale, shift = rand_f32(10, rows * columns), rand_f32(11, columns), rand_f32(12, columns)
+    y = []
+
+    def joined(parts):
+        distance = 1
+        while distance < 32:
+            parts = [f32(parts[i] + parts[i ^ distance]) for i in range(32)]
+            distance *= 2
+        return parts[0]
+
+    for row in range(rows):
+        values = x[row * columns : (row + 1) * columns]
+        parts = [0.0] * 32
+        for column, value in enumerate(values):
+            parts[column % 32] = f32(parts[column % 32] + value)
+        mean = f32(Fraction(joined(parts)) / columns)
+        parts = [0.0] * 32
+        for column, value in enumerate(values):
+            d = Fraction(f32(value - mean))
+            parts[column % 32] = f32(d * d + Fraction(parts[column % 32]))
+        variance = f32(Fraction(joined(parts)) / columns)
+        factor = f32(Fraction(1 / exact(f32(variance + f32(0.00001))).sqrt()))
+        for column, value in enumerate(values):
+            normal = Fraction(f32(Fraction(f32(value - mean)) * Fraction(factor)))
+            y.append(f32(normal * Fraction(scale[column]) + Fraction(shift[column])))
+    yield (
+        f"columns=[{columns}] x=rand(seed=10, count={rows * columns}) scale=rand(seed=11, count={columns})"
+        f" shift=rand(seed=12, count={columns}) size y={rows * columns} grid=({rows},1,1) => y={floats(y)}"
+    )
+
+
+def gelu():
+    def erf(x):
+        # 2 / sqrt(pi) * sum of (-1)^n x^(2n+1) / (n! (2n+1)); pi to 60 digits.
+        pi = Decimal("3.14159265358979323846264338327950288419716939937510582097494")
+        term, total, n = x, Decimal(0), 0
+        while abs(term) > Decimal(10) ** -55 or n < 9:
+            total += term / (2 * n + 1)
+            n += 1
+            term = -term * x * x / n
+        return 2 * total / pi.sqrt()
+
+    x = [0.5, -0.5, 1.0, -1.0, 3.0, -3.0] + rand_f32(13, 10)
+    y = [f32(Fraction(exact(v) / 2 * (1 + erf(exact(v) / Decimal(2).sqrt())))) for v in x]
+    yield "x=[0.0, -0.0, inf, -inf, nan] size y=5 => y=[0.0, -0.0, inf, -0.0, nan]"
+    yield f"x={floats(x)} size y={len(x)} => y={floats(y)}"
+
+
 def wrapped(directive):
     """A directive on lines of at most 118 characters; what is expected starts a line of its own if it is long."""
     whole = "//@ run " + directive
@@ -208,7 +290,7 @@ def wrapped(directive):
 
 def main():
     wrong = 0
-    for compute in (reduce, scan, histogram, matmul, mix, mandelbrot, sha256, dfa, stencil):
+    for compute in (reduce, scan, histogram, matmul, mix, mandelbrot, sha256, dfa, stencil, softmax, layer_norm, gelu):
         path = f"{sys.path[0]}/{compute.__name__}.vyre"
         with open(path) as file:
             lines = file.read().split("\n")

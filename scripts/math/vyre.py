@@ -4,7 +4,9 @@ Names come from `let`; what is not named is called after its operation. Used by 
 """
 
 import contextlib
+import json
 import math
+import pathlib
 import subprocess
 
 
@@ -23,7 +25,12 @@ def fpminimax(function, monomials, interval, fixed="0", mode="relative", bits=No
         f"display=hexadecimal!; for i in {spec} do print(coeff(p-({fixed}), i));"
         f"display=decimal!; prec=60!; print(dirtyinfnorm((p-f)/({'f' if mode == 'relative' else '1'}), {interval}));quit;"
     )
-    *coefficients, error = sollya(script)
+    cache = pathlib.Path(__file__).with_name("coefficients.json")
+    known = json.loads(cache.read_text()) if cache.exists() else {}
+    if script not in known:
+        known[script] = sollya(script)
+        cache.write_text(json.dumps(known, indent=0, sort_keys=True))
+    *coefficients, error = known[script]
     coefficients = [float.fromhex(c) for c in coefficients[-len(monomials):]]
     print(f"# {function} on {interval}: 2^{math.log2(float(error)):.1f}")
     return coefficients
@@ -104,6 +111,8 @@ class Fn:
         self.line("// " + text)
 
     def arg(self, value, ty):
+        if isinstance(value, int) and ty in ("f64", "f32"):
+            value = float(value)
         if isinstance(value, V):
             return "%" + value.name
         return literal(value, ty)
@@ -121,9 +130,9 @@ class Fn:
 
     def let(self, name, value):
         """Names the value of the last line."""
-        new = self.fresh(name)
         head = f"%{value.name} ="
         assert self.lines[-1].strip().startswith(head), (self.lines[-1], head)
+        new = self.fresh(name)
         self.lines[-1] = self.lines[-1].replace(head, f"%{new} =", 1)
         value.name = new
         return value
@@ -166,15 +175,17 @@ class Fn:
         self.depth -= 1
         self.line("}")
 
-    def horner(self, x, coefficients, name="p"):
-        """The polynomial with these coefficients, lowest first."""
-        *rest, acc = coefficients
-        for c in reversed(rest):
-            acc = self.let(name, self.fma(acc, x, c))
-        return acc
+    @contextlib.contextmanager
+    def for_(self, name, lo, hi):
+        counter = V(self, self.fresh(name), "u32")
+        self.line(f"for %{counter.name} in {lo}..{hi} {{")
+        self.depth += 1
+        yield counter
+        self.depth -= 1
+        self.line("}")
 
     def estrin(self, x, coefficients, name="p"):
-        """The same, in pairs: shorter chains of operations."""
+        """The polynomial with these coefficients, lowest first, in pairs: short chains of operations."""
         level, power = list(coefficients), x
         while len(level) > 1:
             nxt = []

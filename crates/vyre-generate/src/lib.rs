@@ -41,6 +41,8 @@ pub struct Config {
     pub half_floats: bool,
     /// 64-bit types.
     pub wide: bool,
+    /// Elementary functions, if floats and 64-bit types are on.
+    pub math: bool,
     /// `if`, `for`, `break` and `continue`.
     pub control: bool,
     /// Functions and calls.
@@ -75,6 +77,7 @@ impl Default for Config {
             floats: true,
             half_floats: true,
             wide: true,
+            math: true,
             control: true,
             functions: true,
             barriers: true,

@@ -6,6 +6,7 @@ use smallvec::smallvec;
 use vyre_foundation::ir::{
     Args, AtomicOp, Axis, BufferId, BuiltinOp, ComputeOp, DataType, Literal, Node, Operand,
 };
+use vyre_foundation::math::{self, OPS};
 
 /// What kind of line comes next.
 #[derive(Clone, Copy)]
@@ -94,7 +95,19 @@ impl Builder<'_> {
         }
     }
 
+    /// An elementary function. They are long, so they are rare.
+    fn math(&mut self) {
+        let op = &OPS[self.draw.below(OPS.len() as u32) as usize];
+        let Some(ty) = self.type_of(op.types) else { return };
+        let Ok(function) = math::declare(&mut self.parts, op, ty) else { return };
+        let args: Vec<Operand> = (0..op.operands).map(|_| self.operand(ty)).collect();
+        self.assign(ty, Level::Varying, |result| Node::Call { result: Some(result), function, args });
+    }
+
     fn any_compute(&mut self) {
+        if self.config.math && self.config.floats && self.config.wide && self.draw.chance(1) {
+            return self.math();
+        }
         let op = self.draw.pick(ComputeOp::ALL);
         if op == ComputeOp::Bitcast {
             return self.bitcast();

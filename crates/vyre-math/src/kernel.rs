@@ -1,8 +1,8 @@
 //! Kernels that apply one function to many arguments.
 
 use vyre::host::{Error, Kernel};
-use vyre_foundation::ir::DataType;
-use vyre_foundation::math::MathOp;
+use vyre::ir::DataType;
+use vyre::math::MathOp;
 
 /// The f32 function of all bit patterns from a base up, as many as the output has elements.
 pub fn patterns(op: &MathOp) -> Result<Kernel, Error> {
@@ -21,22 +21,34 @@ pub fn patterns(op: &MathOp) -> Result<Kernel, Error> {
     ))
 }
 
-/// The same for a function in f64 that `text` declares as `@math.NAME.wide`.
-pub fn drafted(name: &str, text: &str) -> Result<Kernel, Error> {
+/// The same for a function in f64 that `text`, a program, declares as `@math.NAME.wide`; of two arguments, `elements`.
+pub fn drafted(op: &MathOp, text: &str) -> Result<Kernel, Error> {
+    let inner =
+        text.trim_end().strip_suffix('}').and_then(|text| text.split_once("{\n")).map_or("", |parts| parts.1);
+    let (buffers, read, operands) = match op.operands {
+        1 => (
+            "buffer @base : uniform u32[1] binding 0",
+            "%base = load.u32 @base[0]\n%bits = add.u32 %base, %i\n%x = bitcast.f32 %bits\n%a = cast.f64 %x",
+            "%a",
+        ),
+        _ => (
+            "buffer @x : read f32[] binding 0\nbuffer @y : read f32[] binding 2",
+            "%x = load.f32 @x[%i]\n%y = load.f32 @y[%i]\n%a = cast.f64 %x\n%b = cast.f64 %y",
+            "%a, %b",
+        ),
+    };
     Kernel::parse(&format!(
         "program @drafted workgroup(256, 1, 1) {{
-           buffer @base : uniform u32[1] binding 0
            buffer @r : read_write f32[] binding 1 output
-           {text}
+           {buffers}
+           {inner}
            %i = global_id x
-           %base = load.u32 @base[0]
-           %bits = add.u32 %base, %i
-           %x = bitcast.f32 %bits
-           %wide = cast.f64 %x
-           %y = call @math.{name}.wide(%wide)
-           %r = cast.f32 %y
+           {read}
+           %wide = call @math.{}.wide({operands})
+           %r = cast.f32 %wide
            store.f32 @r[%i], %r
-         }}"
+         }}",
+        op.name
     ))
 }
 
@@ -44,9 +56,7 @@ pub fn drafted(name: &str, text: &str) -> Result<Kernel, Error> {
 pub fn elements(op: &MathOp, ty: DataType) -> Result<Kernel, Error> {
     let (buffer, load, operand) = match op.operands {
         1 => (String::new(), String::new(), ""),
-        _ => {
-            (format!("buffer @y : read {ty}[] binding 2"), format!("%y = load.{ty} @y[%i]"), ", %y")
-        }
+        _ => (format!("buffer @y : read {ty}[] binding 2"), format!("%y = load.{ty} @y[%i]"), ", %y"),
     };
     Kernel::parse(&format!(
         "program @elements workgroup(256, 1, 1) {{
@@ -68,4 +78,20 @@ pub fn run_patterns(kernel: &Kernel, backend: &str, base: u32, count: u32) -> Re
     let launch = kernel.launch().backend(backend).input("base", &[base]).size("r", count.into());
     let output = launch.grid([count.div_ceil(256), 1, 1]).run()?;
     Ok(output.bytes("r")?.to_vec())
+}
+
+/// What stands between the braces of a program's text.
+fn declarations(text: &str) -> &str {
+    text.trim_end().strip_suffix('}').and_then(|text| text.split_once("{\n")).map_or("", |parts| parts.1)
+}
+
+/// The declarations of a draft, or else of the library.
+pub fn library_or(draft: Option<&std::path::Path>) -> Result<String, String> {
+    let text = match draft {
+        Some(draft) => {
+            std::fs::read_to_string(draft).map_err(|error| format!("{}: {error}", draft.display()))?
+        }
+        None => vyre::math::LIBRARY.to_string(),
+    };
+    Ok(declarations(&text).to_string())
 }

@@ -6,3 +6,10 @@
 
 pub mod kernel;
 pub mod oracle;
+pub mod special;
+pub mod ulp;
+
+/// The bits of a result as storage shows them: a NaN is the canonical one.
+pub fn canonical(value: f32) -> u32 {
+    if value.is_nan() { 0x7fc0_0000 } else { value.to_bits() }
+}

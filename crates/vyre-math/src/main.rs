@@ -3,7 +3,10 @@
 //! `check` runs every f32 argument of the one-argument functions, in chunks, and compares each result to the last bit.
 //! What is done is kept in a state file, so a check that was stopped goes on where it was.
 
+mod bench;
 mod check;
+mod hard;
+mod pairs;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -19,11 +22,17 @@ struct Args {
 enum Command {
     /// Compare functions with core-math on all 2^32 arguments, or on many pairs.
     Check(check::Args),
+    /// Find the f32 arguments that a function in f64 does not decide.
+    Hard(check::Args),
+    /// Measure functions beside core-math and the C library.
+    Bench(bench::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Check(args) => check::run(&args),
+        Command::Hard(args) => hard::run(&args),
+        Command::Bench(args) => bench::run(&args),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

@@ -14,6 +14,7 @@ pub mod any;
 pub mod compare;
 pub mod dense;
 pub mod fuzz;
+pub mod math_page;
 pub mod ops_page;
 pub mod optimiser;
 pub mod property;

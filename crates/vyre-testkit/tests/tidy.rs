@@ -11,6 +11,7 @@ use vyre_foundation::text;
 use vyre_foundation::validate::explain;
 use vyre_foundation::{text as parser, validate as validator};
 use vyre_generate::suffix;
+use vyre_testkit::math_page::math_page;
 use vyre_testkit::ops_page::ops_page;
 use vyre_testkit::repo;
 
@@ -219,6 +220,13 @@ fn the_page_on_conformance_has_the_table_of_causes() {
 #[test]
 fn the_page_of_ops_is_the_op_table() {
     if let Err(difference) = repo::expect(&repo::root().join("docs/ops.md"), &ops_page()) {
+        panic!("{difference}");
+    }
+}
+
+#[test]
+fn the_page_of_functions_is_their_table() {
+    if let Err(difference) = repo::expect(&repo::root().join("docs/math.md"), &math_page()) {
         panic!("{difference}");
     }
 }

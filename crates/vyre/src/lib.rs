@@ -25,7 +25,7 @@ pub use vyre_driver::{BackendError, DispatchConfig, VyreBackend};
 pub use vyre_driver_cpu as cpu;
 pub use vyre_driver_wgpu as wgpu;
 pub use vyre_foundation::ir::Program;
-pub use vyre_foundation::{diagnostic, ir, launch, limits, opt, text, validate, wire};
+pub use vyre_foundation::{diagnostic, ir, launch, limits, math, opt, text, validate, wire};
 pub use vyre_lower as lower;
 pub use vyre_reference as reference;
 

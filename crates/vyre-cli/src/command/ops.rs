@@ -4,16 +4,31 @@ use crate::args::Ops;
 use crate::report::{BOLD, Failure, OK, Report, paint};
 use serde_json::{Value, json};
 use vyre::ir::{ArgType, Effect, OpId, OpInfo, ResultType, TypeSet};
+use vyre::math::{MathOp, OPS};
 use vyre_conform::command::table::{Align, columns};
 
 pub(crate) fn run(args: &Ops, report: &Report) -> Result<u8, Failure> {
     let Some(name) = &args.name else {
-        report.json(|| json!({ "ops": OpId::all().map(|op| row(op.info())).collect::<Vec<_>>() }));
+        report.json(|| {
+            let ops: Vec<Value> = OpId::all().map(|op| row(op.info())).collect();
+            json!({ "ops": ops, "functions": OPS.iter().map(function).collect::<Vec<_>>() })
+        });
         report.text(&list());
         return Ok(OK);
     };
     // `add.f32` asks for `add`.
     let base = name.split('.').next().unwrap_or(name);
+    if let Some(op) = MathOp::from_name(base) {
+        report.json(|| function(op));
+        report.text(&format!(
+            "{}\n  {}\n\n  form   {}\n  types  {}\n",
+            paint(BOLD, op.name),
+            op.doc,
+            op.syntax(),
+            op.types
+        ));
+        return Ok(OK);
+    }
     let Some(op) = OpId::from_name(base) else {
         return Err(Failure::usage(
             format!("there is no op `{}`", name.escape_debug()),
@@ -41,12 +56,25 @@ fn row(info: &OpInfo) -> Value {
     })
 }
 
+fn function(op: &MathOp) -> Value {
+    json!({
+        "name": op.name,
+        "types": op.types.iter().map(|ty| ty.name()).collect::<Vec<_>>(),
+        "operands": op.operands,
+        "syntax": op.syntax(),
+        "doc": op.doc,
+    })
+}
+
 fn list() -> String {
     let mut rows = vec![["op", "types", "form", "effect"].map(String::from).to_vec()];
     for op in OpId::all() {
         let info = op.info();
         let types = if info.types.is_empty() { "-".into() } else { info.types.name() };
         rows.push(vec![info.name.into(), types, info.syntax.into(), effect_name(info.effect).into()]);
+    }
+    for op in OPS {
+        rows.push(vec![op.name.into(), op.types.name(), op.syntax(), effect_name(Effect::Pure).into()]);
     }
     let text = columns(&[Align::Left; 4], &rows);
     let (head, rest) = text.split_once('\n').unwrap_or((&text, ""));
@@ -102,7 +130,7 @@ fn effect_name(effect: Effect) -> &'static str {
 fn nearest(name: &str) -> Option<&'static str> {
     let name = name.to_ascii_lowercase();
     let shared = |op: &str| op.bytes().zip(name.bytes()).take_while(|(a, b)| a == b).count();
-    let names = || OpId::all().map(OpId::name);
+    let names = || OpId::all().map(OpId::name).chain(OPS.iter().map(|op| op.name));
     let containing = names().find(|op| name.len() >= 2 && op.contains(&name));
     containing.or_else(|| {
         let best = names().max_by_key(|op| (shared(op), std::cmp::Reverse(op.len())));

@@ -188,8 +188,6 @@ impl TypeSet {
     pub const INT: TypeSet = TypeSet::of(&[DataType::U32, DataType::I32, DataType::U64, DataType::I64]);
     /// The floats.
     pub const FLOAT: TypeSet = TypeSet::of(&[DataType::F16, DataType::BF16, DataType::F32, DataType::F64]);
-    /// The floats below f64.
-    pub const NARROW_FLOAT: TypeSet = TypeSet::of(&[DataType::F16, DataType::BF16, DataType::F32]);
     /// The numbers that compute.
     pub const NUM: TypeSet = TypeSet::INT.or(TypeSet::FLOAT);
     /// The signed numbers that compute.

@@ -21,11 +21,7 @@ pub struct NameTaken(pub Name);
 /// let exp = declare(&mut parts, MathOp::from_name("exp").unwrap(), DataType::F32).unwrap();
 /// assert_eq!(*parts.functions[exp.index()].name, *"math.exp.f32");
 /// ```
-pub fn declare(
-    parts: &mut ProgramParts,
-    op: &'static MathOp,
-    ty: DataType,
-) -> Result<FunctionId, NameTaken> {
+pub fn declare(parts: &mut ProgramParts, op: &'static MathOp, ty: DataType) -> Result<FunctionId, NameTaken> {
     let id = library::find(&format!("math.{}.{ty}", op.name)).expect("the library has every op of its table");
     add(parts, id)
 }

@@ -7,8 +7,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt::Write;
 use std::sync::LazyLock;
 
-/// The functions in f64 and their tables, as `scripts/math/derive.py` writes them.
-const TEXT: &str = include_str!("library.vyre");
+/// The functions in f64 and their tables as a program, as `scripts/math/derive.py` writes them.
+pub const LIBRARY: &str = include_str!("library.vyre");
 
 struct Library {
     program: Program,
@@ -16,7 +16,7 @@ struct Library {
     tables: FxHashSet<Box<str>>,
 }
 
-static LIBRARY: LazyLock<Library> = LazyLock::new(|| {
+static READ: LazyLock<Library> = LazyLock::new(|| {
     let text = source();
     let program = match text::parse(&text) {
         Ok(parsed) => parsed.program,
@@ -31,22 +31,22 @@ static LIBRARY: LazyLock<Library> = LazyLock::new(|| {
 
 /// The library as a program.
 pub(super) fn parts() -> &'static ProgramParts {
-    LIBRARY.program.parts()
+    READ.program.parts()
 }
 
 /// The library's function of that name.
 pub(super) fn find(name: &str) -> Option<FunctionId> {
-    name.starts_with("math.").then(|| LIBRARY.functions.get(name).copied()).flatten()
+    name.starts_with("math.").then(|| READ.functions.get(name).copied()).flatten()
 }
 
 /// Whether the library has a table of that name.
 pub(super) fn has_table(name: &str) -> bool {
-    name.starts_with("math.") && LIBRARY.tables.contains(name)
+    name.starts_with("math.") && READ.tables.contains(name)
 }
 
 /// The whole text: the file, and for every op the functions of narrow types that it does not spell out.
 fn source() -> String {
-    let open = TEXT.trim_end().strip_suffix('}').expect("a program ends with its brace");
+    let open = LIBRARY.trim_end().strip_suffix('}').expect("a program ends with its brace");
     let mut text = open.to_string();
     for op in OPS {
         for ty in [DataType::F16, DataType::BF16, DataType::F32] {

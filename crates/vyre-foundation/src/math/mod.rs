@@ -26,9 +26,9 @@ mod table;
 
 pub(crate) use declare::elided;
 pub use declare::{NameTaken, declare};
+pub use library::LIBRARY;
 pub(crate) use table::math_ops;
 pub use table::{MathOp, OPS};
-
 
 #[cfg(test)]
 mod tests;

@@ -169,7 +169,10 @@ impl Kernel {
         let op = MathOp::from_name(name).expect("the builder's methods are those of the table");
         let declared = if op.types.contains(T::TYPE) {
             math::declare(&mut self.state.borrow_mut().parts, op, T::TYPE).map_err(|taken| {
-                (format!("`{name}` needs the name `@{}` for its function", taken.0), "give what is called so another name")
+                (
+                    format!("`{name}` needs the name `@{}` for its function", taken.0),
+                    "give what is called so another name",
+                )
             })
         } else {
             Err((format!("there is no `{name}` of {}", T::TYPE), "cast its operands to another type"))

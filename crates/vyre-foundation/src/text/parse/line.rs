@@ -3,8 +3,8 @@
 use super::block::{Blocks, Open};
 use super::{Parse, Parser, Symbol, Unresolved};
 use crate::ir::{
-    ArgType, Args, Axis, BufferId, BuiltinOp, ControlOp, DataType, FunctionId, Literal, Local, MemoryOrdering, Node,
-    OpId, Operand, ReadOp, ReduceOp, SyncOp, Tile, Value, WriteOp, walk,
+    ArgType, Args, Axis, BufferId, BuiltinOp, ControlOp, DataType, FunctionId, Literal, Local,
+    MemoryOrdering, Node, OpId, Operand, ReadOp, ReduceOp, SyncOp, Tile, Value, WriteOp, walk,
 };
 use crate::limits;
 use crate::math::{self, MathOp, NameTaken};
@@ -126,7 +126,12 @@ impl<'s> Parser<'s> {
         if args.len() != params.len() {
             let text = token.text(self.source);
             let message = format!("`{text}` takes {} operands, and {} stand here", params.len(), args.len());
-            return Err(self.error("P003", token, message, "write all its operands, with commas between them"));
+            return Err(self.error(
+                "P003",
+                token,
+                message,
+                "write all its operands, with commas between them",
+            ));
         }
         Ok(Node::Call { result: Some(result), function, args: args.to_vec() })
     }

@@ -4,15 +4,14 @@ import struct
 
 from mpmath import mp, mpf
 
-from derive_exp import double
+from exponential import double
 from vyre import Fn, fpminimax, table
 
 mp.prec = 400
 BITS = 6
 N = 1 << BITS
 SHIFT = 52 - BITS
-# z runs over one binade from 0.6953125 up; half a step of the index lies between this and a multiple, so that 1 is inside
-# an interval.
+# The point m runs over the binade from here up. The start is half a step off a multiple, so that 1 is inside a step.
 OFF = 0x3FE6200000000000
 
 
@@ -134,11 +133,3 @@ def text():
     yield asinh()
     yield acosh()
     yield atanh()
-
-
-if __name__ == "__main__":
-    import sys
-
-    print("# radius", radius())
-    with open(sys.argv[1], "w") as out:
-        out.write("\n".join(text()))

@@ -2,51 +2,38 @@
 
 from mpmath import mp, mpf
 
-from derive_exp import double, split
+from exponential import double, split
 from vyre import Fn, fpminimax, table
 
 mp.prec = 2000
-TWO_OVER_PI_WORDS = 5
 # Arguments from here on are reduced with a long 2/pi.
 LARGE = 2.0**15
 
 
 def tables():
     # Bits of 2/pi behind the point, 64 to a word, with a word of zeros before them.
-    bits = int(mp.floor(2 / mp.pi * mpf(2) ** 320))
-    words = [0] + [(bits >> (64 * (4 - i))) & (2**64 - 1) for i in range(5)]
+    count = 20
+    bits = int(mp.floor(2 / mp.pi * mpf(2) ** (64 * count)))
+    words = [0] + [(bits >> (64 * (count - 1 - i))) & (2**64 - 1) for i in range(count)]
     yield table("math.trig.two_over_pi", "u64", words)
 
 
-def reduce_large():
-    """x modulo pi/2 for 2^15 <= |x| < 2^128: the remainder in units of pi/2, between -1/2 and 1/2, plus four times the
-    quadrant, which is exact because the remainder is rounded to f64 apart from it and given as its own function."""
+SIN = fpminimax("(sin(sqrt(x))/sqrt(x)-1)/x", [0, 1, 2, 3, 4, 5], "[1b-60;0.6169]", mode="relative")
 
 
-def poly_sin(q):
-    """sin on [-pi/4, pi/4] as r + r^3 p(r^2)."""
-    return fpminimax("(sin(sqrt(x))/sqrt(x)-1)/x", [0, 1, 2, 3, 4, 5], "[1b-60;0.6169]", mode="relative")
-
-
-def poly_cos(q):
-    return fpminimax("(cos(sqrt(x))-1+x/2)/x^2", [0, 1, 2, 3, 4, 5], "[1b-60;0.6169]", mode="relative")
-
-
-def quadrant():
-    """The quadrant of |x| and, in the locals of the caller, nothing: see `remainder`."""
+COS = fpminimax("(cos(sqrt(x))-1+x/2)/x^2", [0, 1, 2, 3, 4, 5], "[1b-60;0.6169]", mode="relative")
 
 
 def sine_cosine_parts(f, x):
     """The remainder r of x modulo pi/2 and the quadrant as u32."""
     p1, p2 = split(mp.pi / 2)
-    p3 = double(mp.pi / 2 - mpf(p1) - mpf(p2))
     k = f.let("k", (x * double(2 / mp.pi)).round())
     r = f.let("r", f.fma(k, -p1, x))
     rr = f.let("near", f.fma(k, -p2, r))
     q = f.let("q", k.cast("i32").bits("u32"))
     rv = f.var("r", "f64", rr)
     qv = f.var("q", "u32", q)
-    large = f.let("large", f.op("ge", "f64", x.abs(), LARGE))
+    large = f.let("large", x.abs() >= LARGE)
     with f.if_(large):
         b = f.let("b", x.bits("u64"))
         # x = m 2^e with a whole m of 24 bits (53 are stored, the low ones of an f32 are zero).
@@ -75,10 +62,6 @@ def sine_cosine_parts(f, x):
         t = f.let("turn", turn.cast("u32"))
         f.set(qv, f.let("turn", f.select(negative, 0 - t, t)))
     return f.get(rv), f.get(qv)
-
-
-SIN = poly_sin(0)
-COS = poly_cos(0)
 
 
 def sin_poly(f, r, z):
@@ -133,7 +116,7 @@ def trigpi(kind):
     a = f.let("a", x0.abs())
     x = f.let("x", f.select(a.eq(float("inf")), float("nan"), x0))
     # From here on every f32 is a multiple of 4.
-    x = f.let("x", f.select(a.op_ge(2.0**26) if False else f.op("ge", "f64", a, 2.0**26), x * 0.0, x))
+    x = f.let("x", f.select(a >= 2.0**26, x * 0.0, x))
     k = f.let("k", (x + x).round())
     r = f.let("r", f.fma(k, -0.5, x))
     q = f.let("q", k.cast("i32").bits("u32"))
@@ -195,19 +178,26 @@ def acos():
 
 
 def atan_tables():
-    yield table("math.atan.center", "f64", [double(mp.atan(mpf(i) / 16)) for i in range(17)])
+    yield table("math.atan.center", "f64", [double(mp.atan(mpf(i) / 16)) for i in range(17)] + [0.0] * 15)
 
 
 ATAN = fpminimax("(atan(sqrt(x))/sqrt(x)-1)/x", list(range(6)), "[1b-60;0.00098]", mode="relative")
+
+
+def atan_index():
+    """The number of sixteenths nearest to n / d, give or take; f32 is enough for that."""
+    f = Fn("math.atan.index", [("n", "f64"), ("d", "f64")], "u32")
+    n, d = f.params
+    guess = f.let("guess", n.cast("f32") / d.cast("f32"))
+    return f.ret((guess * 16.0).round().cast("u32") & 31)
 
 
 def atan_ratio():
     """atan(n / d) for 0 <= n <= d, both f32 values and d > 0: with c near n / d, atan(c) + atan((n - c d) / (d + c n))."""
     f = Fn("math.atan.ratio", [("n", "f64"), ("d", "f64")], "f64")
     n, d = f.params
-    i = f.let("i", (f.let("guess", n.cast("f32") / d.cast("f32")) * 16.0).round().cast("u32"))
+    i = f.let("i", f.call("math.atan.index", n, d))
     c = f.let("c", i.cast("f64") * 0.0625)
-    t = f.let("t", f.fma(c, -d, n) / f.fma(c, n, d)) if False else None
     num = f.let("num", f.fma(-c, d, n))
     den = f.let("den", f.fma(c, n, d))
     t = f.let("t", num / den)
@@ -220,6 +210,8 @@ def atan():
     f = Fn("math.atan.wide", [("x", "f64")], "f64")
     (x,) = f.params
     a = f.let("a", x.abs())
+    # From here on the result is pi/2.
+    a = f.let("a", f.select(a > 2.0**100, 2.0**100, a))
     far = f.let("far", a > 1.0)
     n = f.let("n", f.select(far, 1.0, a))
     d = f.let("d", f.select(far, a, 1.0))
@@ -238,12 +230,6 @@ def text():
     yield trigpi("cospi")
     yield asin()
     yield acos()
+    yield atan_index()
     yield atan_ratio()
     yield atan()
-
-
-if __name__ == "__main__":
-    import sys
-
-    with open(sys.argv[1], "w") as out:
-        out.write("\n".join(text()))

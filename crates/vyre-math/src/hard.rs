@@ -1,0 +1,90 @@
+//! `vyre-math hard`: finds the arguments that a function in f64 does not decide.
+//!
+//! The kernel computes all 2^32 and keeps those whose result, before it is rounded to f32, lies within 64 units of a rounding
+//! boundary; its error is a few. There are some hundreds for a function. Those of them that come out wrong are its hard
+//! cases, as `hard.rs` of the library lists them.
+
+use crate::check::{Args, progress};
+use vyre::host::Kernel;
+use vyre::math::{MathOp, OPS};
+use vyre_math::canonical;
+use vyre_math::kernel::library_or;
+use vyre_math::oracle::{Oracle, oracle};
+
+/// Arguments of one dispatch.
+const CHUNK: u64 = 1 << 26;
+/// Candidates that one dispatch may give.
+const FOUND_MAX: u64 = 1 << 16;
+
+pub(crate) fn run(args: &Args) -> Result<bool, String> {
+    let named = |op: &&MathOp| args.functions.is_empty() || args.functions.iter().any(|name| name == op.name);
+    for op in OPS.iter().filter(named) {
+        let Some(Oracle::One(right, _)) = oracle(op.name) else { continue };
+        let kernel = kernel(args, op)?;
+        let bar = progress(op.name, (1 << 32) / CHUNK);
+        let mut candidates = 0;
+        let mut hard = Vec::new();
+        for chunk in 0..(1 << 32) / CHUNK {
+            let found = candidates_of(args, &kernel, (chunk * CHUNK) as u32)?;
+            candidates += found.len();
+            for [x, got] in found {
+                let right = canonical(right(f32::from_bits(x)));
+                if right != got {
+                    hard.push([x, right]);
+                }
+            }
+            bar.inc(1);
+        }
+        bar.finish_and_clear();
+        hard.sort();
+        let cases: Vec<String> = hard.iter().map(|[x, r]| format!("[{x:#010x}, {r:#010x}]")).collect();
+        anstream::println!("(\"{}\", &[{}]), // of {candidates}", op.name, cases.join(", "));
+    }
+    Ok(true)
+}
+
+fn kernel(args: &Args, op: &MathOp) -> Result<Kernel, String> {
+    let library = library_or(args.draft.as_deref())?;
+    let text = format!(
+        "program @hard workgroup(256, 1, 1) {{
+           buffer @base : uniform u32[1] binding 0
+           buffer @count : read_write u32[1] binding 1 output
+           buffer @found : read_write u32[] binding 2 output
+           {library}
+           %i = global_id x
+           %base = load.u32 @base[0]
+           %bits = add.u32 %base, %i
+           %x = bitcast.f32 %bits
+           %wide = cast.f64 %x
+           %y = call @math.{}.wide(%wide)
+           %word = bitcast.u64 %y
+           %off = add.u64 %word, 0x10000040
+           %dropped = and.u64 %off, 0x1fffffff
+           %near = lt.u64 %dropped, 128
+           if %near {{
+             %at = atomic_add.u32 @count[0], 1
+             %first = mul.u32 %at, 2
+             %second = add.u32 %first, 1
+             %r = cast.f32 %y
+             %rb = bitcast.u32 %r
+             store.u32 @found[%first], %bits
+             store.u32 @found[%second], %rb
+           }}
+         }}",
+        op.name
+    );
+    Kernel::parse(&text).map_err(|error| error.to_string())
+}
+
+fn candidates_of(args: &Args, kernel: &Kernel, base: u32) -> Result<Vec<[u32; 2]>, String> {
+    let launch = kernel.launch().backend(&args.backend).input("base", &[base]).size("found", 2 * FOUND_MAX);
+    let output = launch.grid([(CHUNK / 256) as u32, 1, 1]).run().map_err(|error| error.to_string())?;
+    let words = output.get::<u32>("found").map_err(|error| error.to_string())?;
+    let count = output.get::<u32>("count").map_err(|error| error.to_string())?[0];
+    if u64::from(count) > FOUND_MAX {
+        return Err(format!(
+            "{count} results of one dispatch lie near a boundary\n  Fix: the function in f64 is wrong, or exact for many arguments"
+        ));
+    }
+    Ok(words.chunks_exact(2).take(count as usize).map(|pair| [pair[0], pair[1]]).collect())
+}
