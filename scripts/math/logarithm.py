@@ -53,7 +53,8 @@ def log(name, base, one_plus):
     (x,) = f.params
     if one_plus:
         z = f.let("z", x + 1.0)
-        lost = f.let("lost", x - (z - 1.0))
+        # What the sum lost; from 1 on that does not matter, and would be in other units.
+        lost = f.let("lost", f.select(x < 1.0, x - (z - 1.0), 0.0))
     else:
         z = x
     b = f.let("b", z.bits("u64"))

@@ -18,7 +18,7 @@ mp.prec = 600
 
 def parts3(x):
     """x as a short head, so that adding a whole number is exact, and two more parts."""
-    head = double(mp.nint(x * 2**44) / 2**44)
+    head = double(mp.nint(x * 2**41) / 2**41)
     rest = x - mpf(head)
     return head, double(rest), double(rest - mpf(double(rest)))
 

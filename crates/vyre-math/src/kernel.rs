@@ -4,15 +4,17 @@ use vyre::host::{Error, Kernel};
 use vyre::ir::DataType;
 use vyre::math::MathOp;
 
-/// The f32 function of all bit patterns from a base up, as many as the output has elements.
+/// The f32 function of the bit patterns from a base up at some distance, as many as the output has elements.
 pub fn patterns(op: &MathOp) -> Result<Kernel, Error> {
     Kernel::parse(&format!(
         "program @patterns workgroup(256, 1, 1) {{
-           buffer @base : uniform u32[1] binding 0
+           buffer @base : uniform u32[2] binding 0
            buffer @r : read_write f32[] binding 1 output
            %i = global_id x
            %base = load.u32 @base[0]
-           %bits = add.u32 %base, %i
+           %step = load.u32 @base[1]
+           %off = mul.u32 %i, %step
+           %bits = add.u32 %base, %off
            %x = bitcast.f32 %bits
            %r = {}.f32 %x
            store.f32 @r[%i], %r
@@ -27,8 +29,9 @@ pub fn drafted(op: &MathOp, text: &str) -> Result<Kernel, Error> {
         text.trim_end().strip_suffix('}').and_then(|text| text.split_once("{\n")).map_or("", |parts| parts.1);
     let (buffers, read, operands) = match op.operands {
         1 => (
-            "buffer @base : uniform u32[1] binding 0",
-            "%base = load.u32 @base[0]\n%bits = add.u32 %base, %i\n%x = bitcast.f32 %bits\n%a = cast.f64 %x",
+            "buffer @base : uniform u32[2] binding 0",
+            "%base = load.u32 @base[0]\n%step = load.u32 @base[1]\n%off = mul.u32 %i, %step\n\
+             %bits = add.u32 %base, %off\n%x = bitcast.f32 %bits\n%a = cast.f64 %x",
             "%a",
         ),
         _ => (
@@ -73,9 +76,14 @@ pub fn elements(op: &MathOp, ty: DataType) -> Result<Kernel, Error> {
     ))
 }
 
-/// What `patterns` gives for `count` arguments from `base` up.
-pub fn run_patterns(kernel: &Kernel, backend: &str, base: u32, count: u32) -> Result<Vec<u8>, Error> {
-    let launch = kernel.launch().backend(backend).input("base", &[base]).size("r", count.into());
+/// What `patterns` gives for `count` arguments from `base` up, `step` apart.
+pub fn run_patterns(
+    kernel: &Kernel,
+    backend: &str,
+    [base, step]: [u32; 2],
+    count: u32,
+) -> Result<Vec<u8>, Error> {
+    let launch = kernel.launch().backend(backend).input("base", &[base, step]).size("r", count.into());
     let output = launch.grid([count.div_ceil(256), 1, 1]).run()?;
     Ok(output.bytes("r")?.to_vec())
 }

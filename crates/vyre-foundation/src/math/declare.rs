@@ -135,15 +135,12 @@ fn declare_callees(read: &mut ProgramParts, parts: &ProgramParts, body: &Body) -
         });
         let Node::Call { function, result, args } = node else { return };
         let name = &parts.functions[function.index()].name;
-        match op_of(name) {
-            Some((op, ty)) if result.is_some() && args.len() == op.operands => {
-                if declare(read, op, ty).is_err() {
-                    done = None;
-                }
-            }
-            Some(_) => done = None,
-            None if library::find(name).is_some() => done = None,
-            None => {}
+        let written = match op_of(name) {
+            Some((op, ty)) => result.is_some() && args.len() == op.operands && declare(read, op, ty).is_ok(),
+            None => library::find(name).is_none(),
+        };
+        if !written {
+            done = None;
         }
     });
     done
