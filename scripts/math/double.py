@@ -151,7 +151,7 @@ def log_tables():
 
 def simple(name, build, arity=1):
     params = [("x", "f64"), ("y", "f64")][:arity]
-    f = Fn(f"math.{name}.f64", params, "f64")
+    f = Fn(f"math.{name}.f64", params, "f64", build.__doc__)
     return f.ret(build(f, *f.params))
 
 

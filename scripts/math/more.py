@@ -28,6 +28,7 @@ def cbrt():
 
 
 def rsqrt():
+    """Two roundings, at most 1 unit of f64."""
     f = Fn("math.rsqrt.wide", [("x", "f64")], "f64")
     (x,) = f.params
     return f.ret(1.0 / x.sqrt())
@@ -68,6 +69,7 @@ def erfc_core():
 
 
 def erf():
+    """Below 1 a polynomial in x^2 times x, else 1 - erfc(x)."""
     f = Fn("math.erf.wide", [("x", "f64")], "f64")
     (x,) = f.params
     a = f.let("a", x.abs())
@@ -80,6 +82,7 @@ def erf():
 
 
 def erfc():
+    """exp(-x^2) erfcx(x); the square of an f32 is exact in f64."""
     f = Fn("math.erfc.wide", [("x", "f64")], "f64")
     (x,) = f.params
     a = f.let("a", x.abs())

@@ -4,10 +4,12 @@ Names come from `let`; what is not named is called after its operation. Used by 
 """
 
 import contextlib
+import inspect
 import json
 import math
 import pathlib
 import subprocess
+import textwrap
 
 
 def sollya(script):
@@ -95,7 +97,9 @@ class Fn:
 
     known = {}
 
-    def __init__(self, name, params, result):
+    def __init__(self, name, params, result, about=None):
+        caller = inspect.currentframe().f_back
+        self.about = about or getattr(caller.f_globals.get(caller.f_code.co_name), "__doc__", None) or ""
         self.name, self.result, self.lines, self.used, self.depth = name, result, [], {}, 1
         self.params = [V(self, self.fresh(p), ty) for p, ty in params]
         Fn.known[name] = result
@@ -201,7 +205,8 @@ class Fn:
     def ret(self, value):
         self.line(f"return {self.arg(value, self.result)}")
         params = ", ".join(f"%{p.name} : {p.ty}" for p in self.params)
-        return f"fn @{self.name}({params}) -> {self.result} {{\n" + "\n".join(self.lines) + "\n}\n"
+        about = "".join(f"// {line}\n" for line in textwrap.wrap(" ".join(self.about.split()), 112))
+        return f"{about}fn @{self.name}({params}) -> {self.result} {{\n" + "\n".join(self.lines) + "\n}\n"
 
 
 def table(name, ty, values):

@@ -120,7 +120,8 @@ fn one(args: &Args, op: &'static MathOp, right: Option<fn(f32) -> f32>) -> Resul
             Some(done) => done.clone(),
             None => {
                 // Between the steps the arguments are another one each time.
-                let place = [chunk.wrapping_mul(CHUNK * args.every) + chunk % args.every, args.every];
+                let place =
+                    [chunk.wrapping_mul(CHUNK).wrapping_mul(args.every) + chunk % args.every, args.every];
                 let got =
                     run_patterns(&kernel, &args.backend, place, CHUNK).map_err(|error| error.to_string())?;
                 let found = right.map_or_else(Vec::new, |right| compare(place, &got, right));
