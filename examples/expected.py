@@ -291,7 +291,8 @@ def wrapped(directive):
 def main():
     wrong = 0
     for compute in (reduce, scan, histogram, matmul, mix, mandelbrot, sha256, dfa, stencil, softmax, layer_norm, gelu):
-        path = f"{sys.path[0]}/{compute.__name__}.vyre"
+        folder = f"{sys.path[0]}/ml" if compute in (softmax, layer_norm, gelu) else sys.path[0]
+        path = f"{folder}/{compute.__name__}.vyre"
         with open(path) as file:
             lines = file.read().split("\n")
         kept = [line for line in lines if not line.startswith("//@")]

@@ -1,6 +1,6 @@
-"""Writes `tests/ops/NAME.vyre` for every elementary function: special and plain arguments, results from mpmath.
+"""Writes `tests/ops/math/NAME.vyre` for every elementary function: special and plain arguments, results from mpmath.
 
-    python3 scripts/math/tests.py && vyre fmt tests/ops/*.vyre
+    python3 scripts/math/tests.py && vyre fmt tests/ops/math/*.vyre
 
 Arguments are rounded to each type first; results are computed with 500 bits and rounded once.
 """
@@ -211,4 +211,4 @@ def file(name, f):
 
 
 for name, f in FUNCTIONS.items():
-    (ROOT / f"tests/ops/{name}.vyre").write_text(file(name, f))
+    (ROOT / f"tests/ops/math/{name}.vyre").write_text(file(name, f))

@@ -68,7 +68,7 @@ pub struct Config {
 }
 
 impl Default for Config {
-    /// Everything but traps, at a size that the reference runs in about a millisecond.
+    /// Everything but traps and elementary functions, at a size that the reference runs in about a millisecond.
     fn default() -> Config {
         Config {
             lines: 40,
@@ -77,7 +77,7 @@ impl Default for Config {
             floats: true,
             half_floats: true,
             wide: true,
-            math: true,
+            math: false,
             control: true,
             functions: true,
             barriers: true,

@@ -22,7 +22,7 @@ fn join(findings: Vec<Diagnostic>) -> String {
 }
 
 fn default_case(source: &mut dyn Source) -> Case {
-    vyre_generate::case(source, &Config::default())
+    vyre_generate::case(source, &Config { math: true, ..Config::default() })
 }
 
 #[test]
