@@ -23,13 +23,11 @@ pub enum Level {
     Programs,
     /// Programs that nobody could have seen before, tricks against cheats and, for drivers, the driver contract.
     Random,
-    /// Elementary functions, every one with every type; on the float track alone.
-    Math,
 }
 
 impl Level {
     /// The levels, weakest first.
-    pub const ALL: [Level; 5] = [Level::Ops, Level::Laws, Level::Programs, Level::Random, Level::Math];
+    pub const ALL: [Level; 4] = [Level::Ops, Level::Laws, Level::Programs, Level::Random];
 
     /// The name in reports and on command lines.
     pub const fn name(self) -> &'static str {
@@ -38,7 +36,6 @@ impl Level {
             Level::Laws => "laws",
             Level::Programs => "programs",
             Level::Random => "random",
-            Level::Math => "math",
         }
     }
 
