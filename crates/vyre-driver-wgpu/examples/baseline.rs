@@ -272,21 +272,20 @@ fn main() {
                     resource
                 })
                 .collect();
-            let resident = medians(
-                rounds,
-                || {
-                    backend
-                        .dispatch_resident_timed(&case.program, &resources, &config)
-                        .map(|_| ())
-                        .expect("it runs")
-                },
-                || hand.run(&ready, 1, None).clear(),
-            );
             let step = ResidentDispatchStep {
                 program: &case.program,
                 resources: &resources,
                 grid_override: Some(case.grid),
             };
+            let resident = medians(
+                rounds,
+                || {
+                    backend
+                        .dispatch_resident_sequence_read_ranges_into(&[step], &[], &mut [])
+                        .expect("it runs")
+                },
+                || hand.run(&ready, 1, None).clear(),
+            );
             let last = resources.last().expect("it has buffers");
             let range = ResidentReadRange { resource: last, byte_offset: 0, byte_len: 4 };
             let turns = if log2 > 15 { TURNS / 16 } else { TURNS };

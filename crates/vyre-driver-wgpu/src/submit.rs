@@ -355,7 +355,9 @@ impl Queue for Wgpu {
         let has_status = work.launches.iter().chain(&work.repeated).any(|one| one.kernel.bindings.has_status);
         let status = has_status.then(|| self.pool.allocate(Kind::Storage, STATUS_WORDS as usize * 4));
         let status = status.transpose()?;
-        let clock = if work.launches.len() + work.repeated.len() > 0 { self.clock()? } else { None };
+        let launches = work.launches.len() + work.repeated.len();
+        // Timestamps cost a readback of their own.
+        let clock = if work.timed && launches > 0 { self.clock()? } else { None };
         let result =
             Submission { queue: self, status: status.as_ref(), clock: clock.as_ref(), start }.run(work, stop);
         // What did not end is abandoned with the device; all else has been waited for.

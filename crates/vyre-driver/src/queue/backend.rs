@@ -264,7 +264,7 @@ impl<Q: Queue> VyreBackend for QueueBackend<Q> {
         inputs: &[&[u8]],
         config: &DispatchConfig,
     ) -> Result<Vec<Vec<u8>>, BackendError> {
-        run::dispatch(self, program, inputs, config).map(|timed| timed.outputs)
+        run::dispatch(self, program, inputs, config, false).map(|timed| timed.outputs)
     }
 
     fn dispatch_borrowed_timed(
@@ -273,7 +273,7 @@ impl<Q: Queue> VyreBackend for QueueBackend<Q> {
         inputs: &[&[u8]],
         config: &DispatchConfig,
     ) -> Result<TimedDispatchResult, BackendError> {
-        run::dispatch(self, program, inputs, config)
+        run::dispatch(self, program, inputs, config, true)
     }
 
     fn dispatch_async(
@@ -348,7 +348,7 @@ impl<Q: Queue> VyreBackend for QueueBackend<Q> {
         let range =
             |&(resource, byte_offset, byte_len)| ResidentReadRange { resource, byte_offset, byte_len };
         let ranges: Vec<_> = ranges.iter().map(range).collect();
-        run::sequence(self, [&[], &[]], 0, &ranges, outputs).map(|_| ())
+        run::sequence(self, [&[], &[]], 0, &ranges, outputs, false).map(|_| ())
     }
 
     fn free_resident(&self, resource: Resource) -> Result<(), BackendError> {
@@ -378,7 +378,7 @@ impl<Q: Queue> VyreBackend for QueueBackend<Q> {
         read_ranges: &[ResidentReadRange<'_>],
         outputs: &mut [&mut Vec<u8>],
     ) -> Result<(), BackendError> {
-        run::sequence(self, [steps, &[]], 0, read_ranges, outputs).map(|_| ())
+        run::sequence(self, [steps, &[]], 0, read_ranges, outputs, false).map(|_| ())
     }
 
     fn dispatch_resident_sequence_read_ranges_timed_into(
@@ -387,7 +387,7 @@ impl<Q: Queue> VyreBackend for QueueBackend<Q> {
         read_ranges: &[ResidentReadRange<'_>],
         outputs: &mut [&mut Vec<u8>],
     ) -> Result<ResidentSequenceTiming, BackendError> {
-        run::sequence(self, [steps, &[]], 0, read_ranges, outputs)
+        run::sequence(self, [steps, &[]], 0, read_ranges, outputs, true)
     }
 
     fn dispatch_resident_repeated_sequence_read_ranges_into(
@@ -398,7 +398,8 @@ impl<Q: Queue> VyreBackend for QueueBackend<Q> {
         read_ranges: &[ResidentReadRange<'_>],
         outputs: &mut [&mut Vec<u8>],
     ) -> Result<(), BackendError> {
-        run::sequence(self, [prefix_steps, repeated_steps], repeat_count, read_ranges, outputs).map(|_| ())
+        run::sequence(self, [prefix_steps, repeated_steps], repeat_count, read_ranges, outputs, false)
+            .map(|_| ())
     }
 
     fn allocate_device_buffer(&self, byte_len: usize) -> Result<Box<dyn DeviceBuffer>, BackendError> {

@@ -99,6 +99,8 @@ pub struct Work<'a, Q: Queue> {
     pub repeated: Vec<Launch<'a, Q>>,
     /// How often.
     pub repeat_count: u32,
+    /// Whether someone wants to know the time on the device's clock. Where that costs nothing it may be told anyway.
+    pub timed: bool,
     /// Ranges that are read back, each into all of its slice.
     pub reads: Vec<(&'a Q::Memory, usize, &'a mut [u8])>,
 }
@@ -113,6 +115,7 @@ impl<Q: Queue> Work<'_, Q> {
             launches: Vec::new(),
             repeated: Vec::new(),
             repeat_count: 0,
+            timed: false,
             reads: Vec::new(),
         }
     }

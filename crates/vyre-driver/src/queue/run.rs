@@ -25,6 +25,7 @@ pub(super) fn dispatch<Q: Queue>(
     program: &Program,
     inputs: &[&[u8]],
     config: &DispatchConfig,
+    timed: bool,
 ) -> Result<TimedDispatchResult, BackendError> {
     let start = Instant::now();
     let (queue, _) = backend.begin()?;
@@ -40,7 +41,7 @@ pub(super) fn dispatch<Q: Queue>(
     for plan in admission.bindings.iter().filter(|plan| plan.output.is_some()) {
         outputs.push(host_bytes(plan.byte_len)?);
     }
-    let mut work = Work::none();
+    let mut work = Work { timed, ..Work::none() };
     let mut slots = outputs.iter_mut();
     for (plan, memory) in admission.bindings.iter().zip(&memories) {
         match plan.input {
@@ -58,7 +59,7 @@ pub(super) fn dispatch<Q: Queue>(
     backend.count(1);
     let input_bytes = inputs.iter().map(|input| input.len() as u64).sum();
     record_launch(input_bytes, outputs.iter().map(|output| output.len() as u64).sum());
-    timed(outputs, start, times)
+    with_times(outputs, start, times)
 }
 
 /// Bytes of a readback. Zeroed pages cost nothing until they are written.
@@ -95,7 +96,11 @@ fn workgroups(admission: &Admission) -> u64 {
     admission.grid.iter().fold(1, |product: u64, count| product.saturating_mul(u64::from(*count)))
 }
 
-fn timed(outputs: OutputBuffers, start: Instant, times: Times) -> Result<TimedDispatchResult, BackendError> {
+fn with_times(
+    outputs: OutputBuffers,
+    start: Instant,
+    times: Times,
+) -> Result<TimedDispatchResult, BackendError> {
     let wall = start.elapsed();
     let ns = |time: Duration, what: &str| {
         u64::try_from(time.as_nanos()).map_err(|_| BackendError::ClockOverflow { what: what.to_owned() })
@@ -271,10 +276,10 @@ pub(super) fn dispatch_resident<Q: Queue>(
     let stop = Stop::new(config, start);
     let (queue, generation) = backend.begin()?;
     let times = Step::new(backend, &queue, program, resources, config, &stop)
-        .and_then(|step| run(backend, &queue, &[&step], &[], 0, Vec::new(), &stop))
+        .and_then(|step| run(backend, &queue, [&[&step], &[]], 0, Vec::new(), &stop, true))
         .map_err(|error| backend.cause(generation, error))?;
     backend.still(generation)?;
-    timed(OutputBuffers::new(), start, times)
+    with_times(OutputBuffers::new(), start, times)
 }
 
 /// A range that is read back into all of its slice.
@@ -284,11 +289,11 @@ type ReadBack<'a, Q> = (&'a Pinned<Resident<Q>>, usize, &'a mut [u8]);
 fn run<'a, Q: Queue>(
     backend: &QueueBackend<Q>,
     queue: &Q,
-    steps: &[&'a Step<Q>],
-    repeated: &[&'a Step<Q>],
+    [steps, repeated]: [&[&'a Step<Q>]; 2],
     repeat_count: u32,
     reads: Vec<ReadBack<'a, Q>>,
     stop: &Stop<'_>,
+    timed: bool,
 ) -> Result<Times, BackendError> {
     let all = || steps.iter().chain(repeated).copied();
     let read_pins = reads.iter().map(|(pinned, ..)| (*pinned, false));
@@ -304,6 +309,7 @@ fn run<'a, Q: Queue>(
         launches: steps.iter().filter_map(|step| step.launch()).collect(),
         repeated: repeated.iter().filter_map(|step| step.launch()).collect(),
         repeat_count,
+        timed,
         reads: reads.into_iter().map(|(pinned, at, out)| (&pinned.memory().memory, at, out)).collect(),
     };
     let result = queue.submit(work, stop);
@@ -329,6 +335,7 @@ pub(super) fn sequence<Q: Queue>(
     repeat_count: u32,
     ranges: &[ResidentReadRange<'_>],
     outputs: &mut [&mut Vec<u8>],
+    timed: bool,
 ) -> Result<ResidentSequenceTiming, BackendError> {
     check_range_count(ranges.len(), outputs.len())?;
     let start = Instant::now();
@@ -337,11 +344,11 @@ pub(super) fn sequence<Q: Queue>(
         return step_by_step(backend, [prefix, repeated], repeat_count, ranges, outputs);
     }
     let (queue, generation) = backend.begin()?;
-    let times = sequence_on(backend, &queue, [prefix, repeated], repeat_count, ranges, outputs)
+    let times = sequence_on(backend, &queue, [prefix, repeated], repeat_count, ranges, outputs, timed)
         .map_err(|error| backend.cause(generation, error))?;
     backend.still(generation)?;
-    let timed = timed(OutputBuffers::new(), start, times)?;
-    let TimedDispatchResult { wall_ns, device_ns, enqueue_ns, wait_ns, .. } = timed;
+    let times = with_times(OutputBuffers::new(), start, times)?;
+    let TimedDispatchResult { wall_ns, device_ns, enqueue_ns, wait_ns, .. } = times;
     Ok(ResidentSequenceTiming { wall_ns, device_ns, enqueue_ns, wait_ns })
 }
 
@@ -352,6 +359,7 @@ fn sequence_on<Q: Queue>(
     repeat_count: u32,
     ranges: &[ResidentReadRange<'_>],
     outputs: &mut [&mut Vec<u8>],
+    timed: bool,
 ) -> Result<Times, BackendError> {
     let stop = Stop::never();
     let prepare = |step: &ResidentDispatchStep<'_>| {
@@ -376,7 +384,7 @@ fn sequence_on<Q: Queue>(
     let reads = pins.iter().zip(ranges).zip(outputs.iter_mut());
     let reads = reads.map(|((pinned, range), out)| (pinned, range.byte_offset, out.as_mut_slice())).collect();
     let (prefix, repeated): (Vec<_>, Vec<_>) = (prefix.iter().collect(), repeated.iter().collect());
-    run(backend, queue, &prefix, &repeated, repeat_count, reads, &stop)
+    run(backend, queue, [&prefix, &repeated], repeat_count, reads, &stop, timed)
 }
 
 /// A trap must end the sequence, an indirect grid is read when its step's turn has come, and bytes that travel are fresh
