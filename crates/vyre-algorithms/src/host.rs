@@ -1,9 +1,11 @@
 //! The algorithms on slices of the host.
 
+use crate::dfa::Dfa;
 use crate::matmul::Shape;
 use crate::plan::{Plan, refused};
 use crate::reduce::Fold;
 use crate::scan::Scan;
+use crate::sha256::padded;
 use vyre_driver::{BackendError, VyreBackend};
 use vyre_foundation::ir::builder::{Element, Number};
 
@@ -116,4 +118,34 @@ pub fn sort_pairs(
     check_pairs("values", [keys.len(), values.len()])?;
     let outputs = Plan::sort(keys.len(), true)?.run(backend, &[&bytes(keys), &bytes(values)])?;
     Ok((elements(&outputs[0]), elements(&outputs[1])))
+}
+
+/// The SHA-256 digest of each message: [`Plan::sha256`].
+pub fn sha256<M: AsRef<[u8]>>(
+    backend: &dyn VyreBackend,
+    messages: &[M],
+) -> Result<Vec<[u8; 32]>, BackendError> {
+    let (blocks, starts) = padded(messages);
+    let plan = Plan::sha256(messages.len(), blocks.len() / 64)?;
+    let digests: Vec<u8> = plan.run(backend, &[&blocks, &bytes(&starts)]).map(first)?;
+    Ok(digests.as_chunks().0.to_vec())
+}
+
+/// How many matches an automaton has in each record: [`Plan::dfa`].
+pub fn dfa_matches<R: AsRef<[u8]>>(
+    backend: &dyn VyreBackend,
+    dfa: &Dfa,
+    records: &[R],
+) -> Result<Vec<u32>, BackendError> {
+    let (mut text, mut starts, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
+    for record in records {
+        // A text whose places do not fit is refused before they are read.
+        starts.push((text.len() / 4) as u32);
+        lengths.push(record.as_ref().len() as u32);
+        text.extend_from_slice(record.as_ref());
+        text.resize(text.len().next_multiple_of(4), 0);
+    }
+    let plan = Plan::dfa(text.len() / 4, records.len(), dfa)?;
+    let inputs = [text, bytes(&starts), bytes(&lengths), bytes(dfa.table())];
+    plan.run(backend, &inputs.each_ref().map(Vec::as_slice)).map(first)
 }

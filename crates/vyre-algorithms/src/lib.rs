@@ -16,6 +16,7 @@
 //! workgroup waits for another: what must be known of all comes from an earlier dispatch.
 
 mod compact;
+mod dfa;
 mod histogram;
 mod host;
 mod matmul;
@@ -24,9 +25,11 @@ mod plan;
 mod programs;
 mod reduce;
 mod scan;
+mod sha256;
 mod sort;
 
-pub use host::{compact, histogram, matmul, matmul_i8, reduce, scan, sort, sort_pairs};
+pub use dfa::Dfa;
+pub use host::{compact, dfa_matches, histogram, matmul, matmul_i8, reduce, scan, sha256, sort, sort_pairs};
 pub use matmul::Shape;
 pub use plan::{Buffer, Plan, Prepared, Role, Step};
 pub use reduce::Fold;

@@ -3,4 +3,6 @@
 mod common;
 mod matmul;
 mod moves;
+mod plans;
 mod sums;
+mod text;

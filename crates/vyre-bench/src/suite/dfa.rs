@@ -1,7 +1,8 @@
 //! Counts the matches of `GET +/` in many records of text.
 
-use crate::case::{Baseline, Benchmark, Case, OpKind, PLAIN, Written, groups, random, words};
+use crate::case::{Baseline, Benchmark, Case, OpKind, PLAIN, random, words};
 use rayon::prelude::*;
+use vyre::algorithms::{Dfa, Plan};
 
 pub(super) static DFA: Benchmark = Benchmark {
     name: "dfa",
@@ -19,12 +20,8 @@ pub(super) static DFA: Benchmark = Benchmark {
     baselines: &[Baseline { label: PLAIN, run: plain }, Baseline { label: "rust blocked", run: blocked }],
 };
 
-/// Bit 31 of an entry: a match ends here.
-const HIT: u32 = 1 << 31;
-
-/// For each state and byte the next state's row, and whether a match ends. The states count how much of `GET +/` is
-/// seen: nothing, `G`, `GE`, `GET`, and `GET` with spaces behind it.
-fn table() -> Vec<u32> {
+/// The states count how much of `GET +/` is seen: nothing, `G`, `GE`, `GET`, and `GET` with spaces behind it.
+fn automaton() -> Dfa {
     let next = |state: u32, byte: u8| match (state, byte) {
         (_, b'G') => 1,
         (1, b'E') => 2,
@@ -32,12 +29,10 @@ fn table() -> Vec<u32> {
         (3 | 4, b' ') => 4,
         _ => 0,
     };
-    let hit = |state: u32, byte: u8| if (state, byte) == (4, b'/') { HIT } else { 0 };
-    let entry = move |state: u32, byte: u8| (next(state, byte) * 256) | hit(state, byte);
-    (0..5).flat_map(|state| (0..=255).map(move |byte| entry(state, byte))).collect()
+    Dfa::new(5, |state, byte| (next(state, byte), (state, byte) == (4, b'/'))).expect("all states exist")
 }
 
-/// A log of requests: records of 32 to 287 bytes, padded to whole words with line ends.
+/// A log of requests: records of 32 to 287 bytes, each from a whole word on.
 fn make(size: u32) -> Case {
     const WORDS: [&str; 8] = [
         "GET /index ",
@@ -50,29 +45,26 @@ fn make(size: u32) -> Case {
         "host=example ",
     ];
     let bytes = size as usize & !3;
-    let (mut text, mut starts) = (Vec::with_capacity(bytes), vec![0u32]);
+    let (mut text, mut starts, mut lengths) = (Vec::with_capacity(bytes), Vec::new(), Vec::new());
     let mut at = 0;
     let mut draw = || {
         at += 1;
         random(10, at) as usize
     };
     while text.len() < bytes {
-        let end = (text.len() + 32 + draw() % 256).min(bytes);
+        let start = text.len();
+        let end = (start + 32 + draw() % 256).min(bytes);
         while text.len() < end {
             text.extend_from_slice(WORDS[draw() % 8].as_bytes());
         }
         text.truncate(end);
-        text.resize(text.len().next_multiple_of(4), b'\n');
-        starts.push((text.len() / 4) as u32);
+        starts.push((start / 4) as u32);
+        lengths.push((end - start) as u32);
+        text.resize(end.next_multiple_of(4), b'\n');
     }
-    let records = starts.len() as u32 - 1;
-    let reads = vec![words(&text), starts, table()];
-    Case::single(
-        include_str!("../../kernels/dfa.vyre"),
-        reads,
-        Written::result(records as usize),
-        [groups(records, 256), 1, 1],
-    )
+    let dfa = automaton();
+    let plan = Plan::dfa(text.len() / 4, starts.len(), &dfa).expect("its size is checked");
+    Case::of(plan, vec![words(&text), starts, lengths, dfa.table().to_vec()])
 }
 
 #[inline(always)]
@@ -89,24 +81,24 @@ fn count(table: &[u32], text: &[u8]) -> u32 {
     count
 }
 
-fn record<'t>(text: &'t [u8], ends: &[u32]) -> &'t [u8] {
-    &text[ends[0] as usize * 4..ends[1] as usize * 4]
+fn record<'t>(text: &'t [u8], start: u32, bytes: u32) -> &'t [u8] {
+    &text[start as usize * 4..][..bytes as usize]
 }
 
 fn plain(read: &[Vec<u32>], write: &mut [Vec<u32>]) {
-    let (text, starts, table) = (bytemuck::cast_slice(&read[0]), &read[1], &read[2]);
-    let records = starts.par_windows(2).zip(write[0].par_iter_mut());
-    records.for_each(|(ends, matches)| *matches = count(table, record(text, ends)));
+    let (text, table) = (bytemuck::cast_slice(&read[0]), &read[3]);
+    let records = read[1].par_iter().zip(&read[2]).zip(write[0].par_iter_mut());
+    records.for_each(|((start, bytes), matches)| *matches = count(table, record(text, *start, *bytes)));
 }
 
 /// Eight records at once: a look-up waits for the one before it, so others fill the time.
 fn blocked(read: &[Vec<u32>], write: &mut [Vec<u32>]) {
     const LANES: usize = 8;
-    let (text, starts, table) = (bytemuck::cast_slice(&read[0]), &read[1], &read[2]);
+    let (text, table) = (bytemuck::cast_slice(&read[0]), &read[3]);
     write[0].par_chunks_mut(LANES).enumerate().for_each(|(at, matches)| {
         let texts = matches.len();
         let text = |lane: usize| match lane < texts {
-            true => record(text, &starts[at * LANES + lane..][..2]),
+            true => record(text, read[1][at * LANES + lane], read[2][at * LANES + lane]),
             false => &[][..],
         };
         let texts: [&[u8]; LANES] = std::array::from_fn(text);

@@ -1,8 +1,9 @@
 //! SHA-256 of many messages of four blocks.
 
-use crate::case::{Baseline, Benchmark, Case, OpKind, PLAIN, Written, groups, random_words};
+use crate::case::{Baseline, Benchmark, Case, OpKind, PLAIN, random_words};
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
+use vyre::algorithms::Plan;
 
 /// Blocks of a message, padding included.
 const BLOCKS: usize = 4;
@@ -32,13 +33,9 @@ fn make(size: u32) -> Case {
         message[CONTENT_BYTES] = 0x80;
         message[CONTENT_BYTES + 1..].copy_from_slice(&(CONTENT_BYTES as u64 * 8).to_be_bytes());
     }
-    let reads = vec![vec![BLOCKS as u32], words];
-    Case::single(
-        include_str!("../../kernels/sha256.vyre"),
-        reads,
-        Written::result(size as usize * 8),
-        [groups(size, 64), 1, 1],
-    )
+    let starts = (0..=size).map(|message| message * BLOCKS as u32).collect();
+    let plan = Plan::sha256(size as usize, size as usize * BLOCKS).expect("its size is checked");
+    Case::of(plan, vec![words, starts])
 }
 
 const START: [u32; 8] =
@@ -84,17 +81,17 @@ fn compress(hash: &mut [u32; 8], block: &[u32]) {
 }
 
 fn plain(read: &[Vec<u32>], write: &mut [Vec<u32>]) {
-    let messages = read[1].par_chunks(MESSAGE_WORDS).zip(write[0].par_chunks_mut(8));
+    let messages = read[0].par_chunks(MESSAGE_WORDS).zip(write[0].par_chunks_mut(8));
     messages.for_each(|(message, digest)| {
         let mut hash = START;
         message.chunks(16).for_each(|block| compress(&mut hash, block));
-        digest.copy_from_slice(&hash);
+        digest.copy_from_slice(&hash.map(u32::to_be));
     });
 }
 
 /// The crate that people use for it, with the processor's own instructions for SHA-256 where there are any.
 fn library(read: &[Vec<u32>], write: &mut [Vec<u32>]) {
-    let messages = read[1].par_chunks(MESSAGE_WORDS).zip(write[0].par_chunks_mut(8));
+    let messages = read[0].par_chunks(MESSAGE_WORDS).zip(write[0].par_chunks_mut(8));
     messages.for_each(|(message, digest)| {
         let hash = Sha256::digest(&bytemuck::cast_slice(message)[..CONTENT_BYTES]);
         for (word, bytes) in digest.iter_mut().zip(hash.as_chunks::<4>().0) {
