@@ -94,8 +94,6 @@ fn library(read: &[Vec<u32>], write: &mut [Vec<u32>]) {
     let messages = read[0].par_chunks(MESSAGE_WORDS).zip(write[0].par_chunks_mut(8));
     messages.for_each(|(message, digest)| {
         let hash = Sha256::digest(&bytemuck::cast_slice(message)[..CONTENT_BYTES]);
-        for (word, bytes) in digest.iter_mut().zip(hash.as_chunks::<4>().0) {
-            *word = u32::from_be_bytes(*bytes);
-        }
+        bytemuck::cast_slice_mut(digest).copy_from_slice(&hash);
     });
 }
