@@ -37,7 +37,7 @@ impl Dfa {
                     "give next states below the number of states",
                 );
             }
-            table.push(next * 256 | if hit { HIT } else { 0 });
+            table.push((next * 256) | if hit { HIT } else { 0 });
         }
         Ok(Dfa { table })
     }

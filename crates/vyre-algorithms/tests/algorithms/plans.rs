@@ -25,7 +25,7 @@ fn plans() -> Vec<Plan> {
 /// Any bytes, but small numbers: places in a text among them.
 fn inputs(plan: &Plan) -> Vec<Vec<u8>> {
     let sizes = plan.buffers.iter().filter(|buffer| buffer.role == Role::Input).map(|buffer| buffer.byte_len);
-    let byte = |at: usize| if at % 4 == 0 { random(4, at) as u8 } else { 0 };
+    let byte = |at: usize| if at.is_multiple_of(4) { random(4, at) as u8 } else { 0 };
     sizes.map(|size| (0..size).map(byte).collect()).collect()
 }
 
