@@ -81,7 +81,7 @@ fn count(table: &[u32], text: &[u8]) -> u32 {
     count
 }
 
-fn record<'t>(text: &'t [u8], start: u32, bytes: u32) -> &'t [u8] {
+fn record(text: &[u8], start: u32, bytes: u32) -> &[u8] {
     &text[start as usize * 4..][..bytes as usize]
 }
 
