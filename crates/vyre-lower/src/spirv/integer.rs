@@ -245,6 +245,10 @@ impl Emit<'_, '_> {
 
     fn rotate(&mut self, ty: DataType, args: &[Id], left: bool) -> Id {
         let plain = unsigned(ty);
+        // Mesa 25 makes another number of a u64 that is rotated by 32 where it sees the 32.
+        let known = self.module.words.constant(args[1]).filter(|_| ty.bits() == 64);
+        let by = known.map_or(args[1], |by| self.hidden_count(by as u32));
+        let args = [args[0], by];
         // Shifts take their amounts modulo the width, so the other one needs no care at 0.
         let other = self.word_op(Op::SNegate, &[args[1]]);
         let (up, down) = if left { (args[1], other) } else { (other, args[1]) };

@@ -257,7 +257,7 @@ impl Emit<'_, '_> {
 
     /// A count that compilers do not see through, so that they leave short loops with barriers as they are: unrolled,
     /// those take a software driver seconds to compile.
-    fn hidden_count(&mut self, count: u32) -> Id {
+    pub(super) fn hidden_count(&mut self, count: u32) -> Id {
         let (count, zero) = (self.word(count), self.launch_word(ZERO_WORDS[0]));
         self.word_op(Op::IAdd, &[count, zero])
     }
