@@ -58,7 +58,7 @@ fn main() {
 
 /// Every third program is short and its lanes never meet: such ones may share threads.
 fn config(seed: u64) -> Config {
-    let meets = seed % 3 != 0;
+    let meets = !seed.is_multiple_of(3);
     Config {
         lines: if meets { 40 } else { 8 },
         barriers: meets,
@@ -66,7 +66,7 @@ fn config(seed: u64) -> Config {
         subgroups: meets,
         mma: meets,
         collectives: meets,
-        traps: seed % 8 == 0,
+        traps: seed.is_multiple_of(8),
         ..Config::default()
     }
 }

@@ -28,7 +28,7 @@ fn main() {
             if seed >= first + programs {
                 break;
             }
-            let config = Config { traps: seed % 8 == 0, ..Config::default() };
+            let config = Config { traps: seed.is_multiple_of(8), ..Config::default() };
             let case = vyre_generate::seeded(seed, &config);
             let parts = case.program.parts();
             let grid = case.grid.unwrap_or_else(|| {
