@@ -22,7 +22,14 @@ impl Emit<'_> {
                 return self.bounded(op, ty, args, nan);
             }
         }
-        let regs: Vec<Reg> = args.iter().map(|arg| self.operand(*arg)).collect();
+        let mut regs: Vec<Reg> = args.iter().map(|arg| self.operand(*arg)).collect();
+        if is_comparison(op) && source.is_float() {
+            // `ptxas` takes a magnitude for one that is never below zero, and forgets that NaN is no number.
+            let sign_or_zero = |x: Literal| x.bits() == 0 || x.bits() > x.ty().mask() >> 1;
+            for (arg, reg) in args.iter().zip(&mut regs).filter(|(arg, _)| is(arg, sign_or_zero)) {
+                *reg = self.opaque(self.type_of(*arg), reg);
+            }
+        }
         let args: Vec<&str> = regs.iter().map(String::as_str).collect();
         match op {
             ComputeOp::Cast => self.cast(ty, source, args[0]),
@@ -103,11 +110,7 @@ impl Emit<'_> {
             ComputeOp::Div => self.divide(ty, args[0], args[1], true),
             ComputeOp::Rem => self.divide(ty, args[0], args[1], false),
             ComputeOp::Neg => self.op(width, &typed("neg", ty), args),
-            ComputeOp::Abs => {
-                // `abs` of the least value is left open by PTX.
-                let negated = self.op(width, &typed("neg", ty), args);
-                self.op(width, &typed("max", ty), &[args[0], &negated])
-            }
+            ComputeOp::Abs => self.absolute(ty, args[0]),
             ComputeOp::Min => self.op(width, &typed("min", ty), args),
             ComputeOp::Max => self.op(width, &typed("max", ty), args),
             ComputeOp::Clamp => {
@@ -226,6 +229,15 @@ impl Emit<'_> {
         let sign = self.op(width, &typed("shr", ty), &[a, &(ty.bits() - 1).to_string()]);
         let limit = self.op(width, &format!("xor.{bits}"), &[&sign, &format!("{:#x}", ty.mask() >> 1)]);
         self.select(width, &over, &limit, &result)
+    }
+
+    /// By the sign's bits: `ptxas` gets a maximum with the negated operand wrong under another maximum and a minimum, and
+    /// `abs` of the least value is left open by PTX.
+    fn absolute(&mut self, ty: DataType, x: &str) -> Reg {
+        let width = Width::of(ty);
+        let sign = self.op(width, &typed("shr", ty), &[x, &(ty.bits() - 1).to_string()]);
+        let turned = self.op(width, &format!("xor.{}", width.bits()), &[x, &sign]);
+        self.op(width, &typed("sub", ty), &[&turned, &sign])
     }
 
     fn rotate(&mut self, width: Width, x: &str, n: &str, left: bool) -> Reg {
@@ -412,6 +424,13 @@ impl Emit<'_> {
         let sum = self.select(Width::B64, &exact, &nearest, &odd);
         self.cast(DataType::BF16, DataType::F64, &sum)
     }
+}
+
+const fn is_comparison(op: ComputeOp) -> bool {
+    matches!(
+        op,
+        ComputeOp::Eq | ComputeOp::Ne | ComputeOp::Lt | ComputeOp::Le | ComputeOp::Gt | ComputeOp::Ge
+    )
 }
 
 /// The bits of infinity.

@@ -187,7 +187,7 @@ impl Emit<'_> {
 
     /// The same value, as one that `ptxas` does not know. It finds late that lanes exchange a constant, and then turns the
     /// sign of differences with it.
-    fn opaque(&mut self, ty: DataType, x: &str) -> Reg {
+    pub(super) fn opaque(&mut self, ty: DataType, x: &str) -> Reg {
         let zero = self.assign(Width::B32, "ld.param.u32 {}, [zero]");
         match Width::of(ty) {
             Width::Pred => {
