@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use vyre_foundation::ir::{
     Axis, Block, BufferId, BufferKind, BuiltinOp, DataType, Literal, Local, MemoryOrdering, Node, Operand,
-    ProgramParts, Value, value_types, walk,
+    ProgramParts, Value, value_types,
 };
 use vyre_foundation::launch::bound_buffers;
 use vyre_foundation::opt::range::AccessFacts;
@@ -69,22 +69,6 @@ pub(super) enum Place {
     },
 }
 
-/// Lanes of a warp's patch along x and y.
-const PATCH: [u32; 2] = [8, 4];
-
-/// Whether lanes that leave loops early should be near each other in a warp: then they leave at about the same time. Warps
-/// must be of no account otherwise.
-fn wants_patches(parts: &ProgramParts) -> bool {
-    let [x, y, _] = parts.workgroup;
-    let (mut breaks, mut tiles) = (false, false);
-    walk(&parts.body.block, |_, _, node| {
-        breaks |= matches!(node, Node::Break);
-        tiles |= matches!(node, Node::Mma { .. });
-    });
-    let divides = x > PATCH[0] && x.is_multiple_of(PATCH[0]) && y.is_multiple_of(PATCH[1]);
-    breaks && divides && !tiles && parts.subgroup.is_none()
-}
-
 /// A kernel being written.
 pub(super) struct Emit<'a> {
     pub(super) parts: &'a ProgramParts,
@@ -130,8 +114,6 @@ pub(super) struct Emit<'a> {
     pub(super) taken: HashSet<u32>,
     /// Stores that wait for the last of them, with their lines.
     pub(super) stores: HashMap<u32, (Vec<Node>, Vec<u32>)>,
-    /// Whether each warp has a patch of lanes.
-    patches: bool,
     /// Lines that unrolling has added.
     pub(super) unrolled: usize,
 }
@@ -172,7 +154,6 @@ impl<'a> Emit<'a> {
             pieces: vec![None; parts.body.values.len()],
             held: None,
             swizzles: tensor::swizzles(parts, options),
-            patches: wants_patches(parts),
             neighbours,
             taken: HashSet::new(),
             stores: HashMap::new(),
@@ -577,25 +558,7 @@ impl<'a> Emit<'a> {
             let place = self.global_id(0);
             return self.op(Width::B32, "rem.u32", &[&place, &self.parts.workgroup[0].to_string()]);
         }
-        if axis < 2 && self.patches {
-            return self.in_patch(axis);
-        }
         self.assign(Width::B32, &format!("mov.u32 {{}}, %tid.{}", ["x", "y", "z"][axis]))
-    }
-
-    /// The place along x or y where each warp has a patch of eight by four lanes, rather than a part of some rows.
-    fn in_patch(&mut self, axis: usize) -> Reg {
-        let width = self.parts.workgroup[0];
-        let (x, y) =
-            (self.assign(Width::B32, "mov.u32 {}, %tid.x"), self.assign(Width::B32, "mov.u32 {}, %tid.y"));
-        let thread = self.op(Width::B32, "mad.lo.u32", &[&y, &width.to_string(), &x]);
-        let warp = self.op(Width::B32, "shr.u32", &[&thread, "5"]);
-        let across = (width / PATCH[0]).to_string();
-        let (split, cut, by) = if axis == 0 { ("rem.u32", "and.b32", 7) } else { ("div.u32", "shr.u32", 3) };
-        let patch = self.op(Width::B32, split, &[&warp, &across]);
-        let lane = self.op(Width::B32, "and.b32", &[&thread, "31"]);
-        let within = self.op(Width::B32, cut, &[&lane, &by.to_string()]);
-        self.op(Width::B32, "mad.lo.u32", &[&patch, &PATCH[axis].to_string(), &within])
     }
 
     fn global_id(&mut self, axis: usize) -> Reg {
