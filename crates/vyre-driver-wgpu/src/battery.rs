@@ -1,17 +1,20 @@
 //! Straight programs of single ops and of expressions, with what they must give: what drivers are tried with.
 //!
-//! Operands come from four columns of 64-bit words, one row for each lane. Everything a line gives is stored as 64 bits.
+//! Operands come from four columns of 64-bit words, one row for each lane, or are constants, which compilers treat in
+//! their own way. Everything a line gives is stored as 64 bits.
 //! What must come out is computed by the one definition of the ops.
 
 use std::fmt::Write;
-use vyre_foundation::ir::{ArgType, ComputeOp, DataType};
+use vyre_foundation::ir::{ArgType, ComputeOp, DataType, Literal};
 use vyre_foundation::scalar::{Meaning, meaning, observe};
+use vyre_foundation::text::print_literal;
 
 /// Lanes of a workgroup.
 pub(crate) const LANES: u32 = 64;
 const COLUMNS: usize = 4;
 
 /// One op under one type, with its operands' types and what it must give.
+#[derive(Clone)]
 pub(crate) struct Row {
     pub(crate) op: ComputeOp,
     pub(crate) ty: DataType,
@@ -45,7 +48,7 @@ fn row(op: ComputeOp, ty: DataType, source: DataType) -> Option<Row> {
 enum From {
     Column(usize),
     Line(usize),
-    Constant(f64),
+    Constant(Literal),
 }
 
 struct Line {
@@ -186,7 +189,8 @@ impl Battery {
         }
         let line =
             |row: Row| Line { from: (0..row.args.len()).map(From::Column).collect(), row, is_seen: true };
-        Battery { lines: rows.into_iter().map(line).collect(), columns }
+        let constants = with_constants(&rows, &edges);
+        Battery { lines: rows.into_iter().map(line).chain(constants).collect(), columns }
     }
 
     /// Expressions over a float type, of the kind that compilers rewrite: few values, simple constants.
@@ -206,7 +210,10 @@ impl Battery {
             Op::Min,
             Op::Abs,
         ];
-        let constants: [f64; 6] = [0.0, -0.0, 1.0, -1.0, 2.0, 0.5];
+        let constants = [0.0, -0.0, 1.0, -1.0, 2.0, 0.5].map(|x: f64| match ty {
+            DataType::F64 => Literal::from_bits(ty, x.to_bits()),
+            _ => Literal::from_bits(ty, u64::from((x as f32).to_bits())),
+        });
         let mut random = Random(seed);
         let mut lines: Vec<Line> = Vec::new();
         for _ in 0..count {
@@ -280,7 +287,7 @@ impl Battery {
                 .map(|(from, ty)| match from {
                     From::Column(column) => format!("%{ty}{column}"),
                     From::Line(line) => format!("%r{line}"),
-                    From::Constant(x) => format!("{x:?}"),
+                    From::Constant(literal) => print_literal(*literal),
                 })
                 .collect();
             let name = line.row.op.info().name;
@@ -319,18 +326,25 @@ impl Battery {
                 let found = u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
                 let expected = observe(line.row.result, values[at]);
                 if found != expected && wrong[place].is_none() {
-                    let operands = &self.operands(line, &values, lane)[..line.row.args.len()];
-                    let operands: Vec<String> = operands.iter().map(|x| format!("{x:#x}")).collect();
-                    let (name, ty) = (line.row.op.info().name, line.row.ty);
-                    let operands = operands.join(", ");
-                    wrong[place] = Some(format!(
-                        "`{name}.{ty}` of {operands} gives {found:#x} instead of {expected:#x}"
-                    ));
+                    let expression = self.spell(line, lane);
+                    wrong[place] = Some(format!("{expression} gives {found:#x} instead of {expected:#x}"));
                 }
             }
         }
         let named = wrong.into_iter().enumerate();
         named.filter_map(|(line, text)| Some(Wrong { line, text: text? })).collect()
+    }
+
+    /// A line as an expression of a lane's operands, which are written as bits.
+    fn spell(&self, line: &Line, lane: usize) -> String {
+        let operands = self.operands(line, &vec![0; self.lines.len()], lane);
+        let spelled = line.from.iter().zip(operands).map(|(from, bits)| match from {
+            From::Column(_) => format!("{bits:#x}"),
+            From::Line(line) => self.spell(&self.lines[*line], lane),
+            From::Constant(literal) => print_literal(*literal),
+        });
+        let spelled = spelled.collect::<Vec<_>>().join(", ");
+        format!("{}.{}({spelled})", line.row.op.info().name, line.row.ty)
     }
 
     fn operands(&self, line: &Line, values: &[u64], lane: usize) -> [u64; 4] {
@@ -340,12 +354,25 @@ impl Battery {
                 From::Column(column) if is_half(*ty) => self.columns[*column][lane] >> 16 & ty.mask(),
                 From::Column(column) => self.columns[*column][lane] & ty.mask(),
                 From::Line(line) => values[*line],
-                From::Constant(x) if *ty == DataType::F64 => x.to_bits(),
-                From::Constant(x) => u64::from((*x as f32).to_bits()),
+                From::Constant(literal) => literal.bits(),
             };
         }
         operands
     }
+}
+
+/// Each row of 32 bits and more twice for each of its operands, which is a constant then. Every row has others.
+fn with_constants(rows: &[Row], edges: &[u64]) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for row in rows.iter().filter(|row| row.ty.bits() >= 32 && row.args.len() > 1) {
+        for (place, ty) in row.args.iter().enumerate().flat_map(|arg| [arg; 2]) {
+            let mut from: Vec<From> = (0..row.args.len()).map(From::Column).collect();
+            let edge = edges[(lines.len() * 5 + 1) % edges.len()];
+            from[place] = From::Constant(Literal::from_bits(*ty, edge));
+            lines.push(Line { row: row.clone(), from, is_seen: true });
+        }
+    }
+    lines
 }
 
 fn is_half(ty: DataType) -> bool {

@@ -6,7 +6,8 @@
 //! long loop. What a driver claims is not asked. The last resort is WGSL with floats as integers, which is exact wherever
 //! integers are.
 //!
-//! The verdict is kept on disk by device, driver and version, because compiling the probes takes a while.
+//! The verdict is kept on disk by device, driver and version, because compiling the probes takes a while. With it is kept
+//! why each faster way was not taken, in the words that `vyre devices` and `vyre doctor` print.
 
 use crate::ID;
 use crate::adapter::unavailable;
@@ -23,7 +24,7 @@ use vyre_foundation::text;
 use vyre_lower::spirv::{self, Features, FloatOp, Floats, How, Options};
 
 /// Goes up with what is tried and with what shaders contain, so that old verdicts do not count.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), ".2 wgpu 30.0");
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), ".3 wgpu 30.0");
 /// How long a probe may take.
 const LIMIT: Duration = Duration::from_secs(120);
 /// Trips of a loop. Mesa 22.3 ends after 65,535.
@@ -41,20 +42,31 @@ const SINGLES: [DataType; 8] = [
     DataType::I64,
 ];
 
-/// How shaders for the device are made. Fails if its driver is wrong about integers.
-pub(crate) fn verdict(wgpu: &Wgpu, features: Option<Features>) -> Result<Shaders, BackendError> {
+/// What was found out about a driver.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Verdict {
+    /// How shaders for the device are made.
+    pub(crate) shaders: Shaders,
+    /// Each way that was tried before it and not taken, with the first thing it got wrong.
+    pub(crate) rejected: Vec<String>,
+}
+
+/// What is known of the device's driver, or found out now. Fails if it is wrong about integers.
+pub(crate) fn verdict(wgpu: &Wgpu, features: Option<Features>) -> Result<Verdict, BackendError> {
     let key = key(wgpu, features)?;
     let kept = wgpu.cache.as_ref().and_then(|cache| cache.get(&key));
-    if let Some(shaders) = kept.and_then(|bytes| read(&String::from_utf8(bytes).ok()?, features)) {
-        return Ok(shaders);
+    if let Some(verdict) = kept.and_then(|bytes| read(&String::from_utf8(bytes).ok()?, features)) {
+        return Ok(verdict);
     }
-    let shaders = find(wgpu, features)?;
+    let mut rejected = Vec::new();
+    let shaders = find(wgpu, features, &mut rejected)?;
+    let verdict = Verdict { shaders, rejected };
     if let Some(cache) = &wgpu.cache
-        && let Err(error) = cache.put(&key, write(&shaders).as_bytes())
+        && let Err(error) = cache.put(&key, write(&verdict).as_bytes())
     {
         tracing::warn!(%error, "a verdict could not be kept on disk");
     }
-    Ok(shaders)
+    Ok(verdict)
 }
 
 fn key(wgpu: &Wgpu, features: Option<Features>) -> Result<PipelineKey, BackendError> {
@@ -68,17 +80,24 @@ fn key(wgpu: &Wgpu, features: Option<Features>) -> Result<PipelineKey, BackendEr
     Ok(PipelineKey { program, backend: ID, version: VERSION, variant: 0 })
 }
 
-/// A verdict as text: `wgsl`, or `spirv` and how each op of f32 and of f64 is made.
-fn write(shaders: &Shaders) -> String {
-    let Shaders::SpirV(options) = shaders else { return "wgsl".to_owned() };
-    let hows = |ty| FloatOp::ALL.map(|op| format!("{:?}", options.floats.how(ty, op))).join(" ");
-    format!("spirv {} {}", hows(DataType::F32), hows(DataType::F64))
+/// A verdict as text: `wgsl`, or `spirv` and how each op of f32 and of f64 is made; then a line for all that was rejected.
+fn write(verdict: &Verdict) -> String {
+    let ways = match &verdict.shaders {
+        Shaders::Wgsl => "wgsl".to_owned(),
+        Shaders::SpirV(options) => {
+            let hows = |ty| FloatOp::ALL.map(|op| format!("{:?}", options.floats.how(ty, op))).join(" ");
+            format!("spirv {} {}", hows(DataType::F32), hows(DataType::F64))
+        }
+    };
+    let rejected = verdict.rejected.iter().map(|reason| reason.replace('\n', " "));
+    [ways].into_iter().chain(rejected).collect::<Vec<_>>().join("\n")
 }
 
-fn read(text: &str, features: Option<Features>) -> Option<Shaders> {
-    let mut words = text.split(' ');
-    match (words.next()?, features) {
-        ("wgsl", _) => Some(Shaders::Wgsl),
+fn read(text: &str, features: Option<Features>) -> Option<Verdict> {
+    let mut lines = text.split('\n');
+    let mut words = lines.next()?.split(' ');
+    let shaders = match (words.next()?, features) {
+        ("wgsl", _) => Shaders::Wgsl,
         ("spirv", Some(features)) => {
             let mut floats = Floats::SOFT;
             for ty in [DataType::F32, DataType::F64] {
@@ -88,10 +107,11 @@ fn read(text: &str, features: Option<Features>) -> Option<Shaders> {
                     floats = floats.with(ty, op, *how);
                 }
             }
-            Some(Shaders::SpirV(Options { features, floats }))
+            Shaders::SpirV(Options { features, floats })
         }
-        _ => None,
-    }
+        _ => return None,
+    };
+    Some(Verdict { shaders, rejected: lines.map(str::to_owned).collect() })
 }
 
 /// What tells one emitter from another: the code of some expressions.
@@ -107,16 +127,19 @@ fn fingerprint(features: Features) -> Result<Vec<u8>, BackendError> {
     Ok(bytes)
 }
 
-fn find(wgpu: &Wgpu, features: Option<Features>) -> Result<Shaders, BackendError> {
-    if let Some(features) = features {
-        let soft = Options { features, floats: Floats::SOFT };
-        match integers(wgpu, &Shaders::SpirV(soft))? {
-            None => match floats(wgpu, soft)? {
-                Some(options) => return Ok(Shaders::SpirV(options)),
-                None => tracing::warn!("SPIR-V is wrong about floats here, so shaders are WGSL"),
-            },
-            Some(wrong) => tracing::warn!(wrong, "SPIR-V is wrong here, so shaders are WGSL"),
-        }
+fn find(
+    wgpu: &Wgpu,
+    features: Option<Features>,
+    rejected: &mut Vec<String>,
+) -> Result<Shaders, BackendError> {
+    match features {
+        None => rejected.push("SPIR-V: wgpu does not offer to pass it to this driver".to_owned()),
+        Some(features) => match spirv(wgpu, Options { features, floats: Floats::SOFT }, rejected) {
+            Ok(Some(options)) => return Ok(Shaders::SpirV(options)),
+            Ok(None) => {}
+            Err(error) if wgpu.device.is_lost() => return Err(error),
+            Err(error) => rejected.push(format!("SPIR-V: {error}")),
+        },
     }
     match integers(wgpu, &Shaders::Wgsl)? {
         None => Ok(Shaders::Wgsl),
@@ -125,6 +148,15 @@ fn find(wgpu: &Wgpu, features: Option<Features>) -> Result<Shaders, BackendError
             "install a newer driver (Mesa 24 or above), or choose another device with VYRE_WGPU_ADAPTER",
         )),
     }
+}
+
+/// The fastest exact SPIR-V; `None` if there is none.
+fn spirv(wgpu: &Wgpu, soft: Options, rejected: &mut Vec<String>) -> Result<Option<Options>, BackendError> {
+    if let Some(wrong) = integers(wgpu, &Shaders::SpirV(soft))? {
+        rejected.push(format!("SPIR-V, integers: {wrong}"));
+        return Ok(None);
+    }
+    floats(wgpu, soft, rejected)
 }
 
 /// What is wrong with integers, if something is.
@@ -146,7 +178,7 @@ fn integers(wgpu: &Wgpu, shaders: &Shaders) -> Result<Option<String>, BackendErr
 }
 
 /// The fastest exact way to make each float op; `None` if not even integers are.
-fn floats(wgpu: &Wgpu, soft: Options) -> Result<Option<Options>, BackendError> {
+fn floats(wgpu: &Wgpu, soft: Options, rejected: &mut Vec<String>) -> Result<Option<Options>, BackendError> {
     let mut options = soft;
     for ty in [DataType::F32, DataType::F64] {
         if ty == DataType::F64 && !soft.features.float64 {
@@ -156,11 +188,18 @@ fn floats(wgpu: &Wgpu, soft: Options) -> Result<Option<Options>, BackendError> {
             let make = |floats: Floats, op: &FloatOp| floats.with(ty, *op, How::Native);
             Options { floats: FloatOp::ALL.iter().fold(options.floats, make), ..options }
         };
-        let chosen = match improved(wgpu, ty, native(options))? {
-            Some(chosen) if in_context(wgpu, ty, &chosen)? => chosen,
+        let mut chosen = improved(wgpu, ty, native(options), rejected)?;
+        if let Some(found) = &chosen
+            && let Some(wrong) = wrong_in_context(wgpu, ty, found)?
+        {
+            rejected.push(format!("SPIR-V, {ty} in context: {wrong}"));
+            chosen = None;
+        }
+        let chosen = match chosen {
+            Some(chosen) => chosen,
             // As integers, which were right; but what both kinds share has to be right as well.
-            _ if ty == DataType::F64 => options,
-            _ => match improved(wgpu, ty, options)? {
+            None if ty == DataType::F64 => options,
+            None => match improved(wgpu, ty, options, rejected)? {
                 Some(chosen) => chosen,
                 None => return Ok(None),
             },
@@ -172,7 +211,12 @@ fn floats(wgpu: &Wgpu, soft: Options) -> Result<Option<Options>, BackendError> {
 
 /// Starts with these ways and goes on to the next where one is wrong, until all are right. `None` if something is wrong
 /// that has no other way.
-fn improved(wgpu: &Wgpu, ty: DataType, mut options: Options) -> Result<Option<Options>, BackendError> {
+fn improved(
+    wgpu: &Wgpu,
+    ty: DataType,
+    mut options: Options,
+    rejected: &mut Vec<String>,
+) -> Result<Option<Options>, BackendError> {
     let all = match ty {
         DataType::F64 => &[&[DataType::F64], &SINGLES[..]].concat(),
         _ => &SINGLES[..],
@@ -186,13 +230,17 @@ fn improved(wgpu: &Wgpu, ty: DataType, mut options: Options) -> Result<Option<Op
     loop {
         let mut wrong = Vec::new();
         for found in tried(wgpu, &Shaders::SpirV(options), &battery)? {
-            tracing::info!(wrong = found.text, "a way to make floats is not exact");
-            match FloatOp::of(battery.row(found.line).op) {
-                Some(op) => wrong.push(op),
-                None => return Ok(None),
+            let Some(op) = FloatOp::of(battery.row(found.line).op) else {
+                rejected.push(format!("SPIR-V, {ty}: {}", found.text));
+                return Ok(None);
+            };
+            if !wrong.contains(&op) {
+                let op_name = format!("{op:?}").to_lowercase();
+                let how = options.floats.how(ty, op);
+                rejected.push(format!("SPIR-V, {ty}, {op_name} {how}: {}", found.text));
+                wrong.push(op);
             }
         }
-        wrong.dedup();
         if wrong.is_empty() {
             return Ok(Some(options));
         }
@@ -205,14 +253,13 @@ fn improved(wgpu: &Wgpu, ty: DataType, mut options: Options) -> Result<Option<Op
     }
 }
 
-/// Whether what was chosen holds in expressions and in a long loop.
-fn in_context(wgpu: &Wgpu, ty: DataType, options: &Options) -> Result<bool, BackendError> {
+/// What is wrong with what was chosen in expressions and in a long loop, if something is.
+fn wrong_in_context(wgpu: &Wgpu, ty: DataType, options: &Options) -> Result<Option<String>, BackendError> {
     let shaders = Shaders::SpirV(*options);
     for seed in 0..2 {
         let wrong = tried(wgpu, &shaders, &Battery::expressions(ty, 32, seed))?;
-        if let Some(Wrong { text, .. }) = wrong.first() {
-            tracing::info!(text, "a way to make floats is not exact in expressions");
-            return Ok(false);
+        if let Some(Wrong { text, .. }) = wrong.into_iter().next() {
+            return Ok(Some(text));
         }
     }
     // The logistic map, where every rounding shows in the end.
@@ -222,7 +269,10 @@ fn in_context(wgpu: &Wgpu, ty: DataType, options: &Options) -> Result<bool, Back
         _ => (0..TRIPS).fold(0.125, |x: f32, _| x * (1.0 - x) * 4.0).to_le_bytes().to_vec(),
     };
     let found = looped(wgpu, &shaders, ty, "0.125", &body)?;
-    Ok(found.chunks_exact(expected.len()).all(|found| found == expected))
+    let wrong = found.chunks_exact(expected.len()).find(|found| **found != expected);
+    Ok(wrong.map(|found| {
+        format!("{TRIPS} steps of x * (1 - x) * 4 from 0.125 give {found:02x?} instead of {expected:02x?}")
+    }))
 }
 
 /// Runs a loop that makes `%c` of `%a` and `%k` in each trip.
@@ -301,8 +351,10 @@ mod tests {
     fn a_verdict_survives_the_disk() {
         let features = Features::ALL;
         let floats = Floats::default().with(DataType::F64, FloatOp::Div, How::Soft);
-        for shaders in [Shaders::Wgsl, Shaders::SpirV(Options { features, floats })] {
-            assert_eq!(read(&write(&shaders), Some(features)), Some(shaders));
+        for (shaders, count) in [(Shaders::Wgsl, 0), (Shaders::SpirV(Options { features, floats }), 2)] {
+            let rejected = (0..count).map(|at| format!("reason {at}")).collect();
+            let verdict = Verdict { shaders, rejected };
+            assert_eq!(read(&write(&verdict), Some(features)), Some(verdict));
         }
         assert_eq!(read("spirv Native Native", Some(features)), None);
         assert_eq!(read("spirv Ternary", Some(features)), None);

@@ -8,7 +8,7 @@ use crate::adapter::{WgpuConfig, adapters};
 use crate::device::{Device, Kept};
 use crate::kernel::{self, Kernel, Shaders};
 use crate::memory::{Kind, Memory, Pool};
-use crate::probe;
+use crate::probe::{self, Verdict};
 use crate::run::Submission;
 use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,7 +44,7 @@ pub struct Wgpu {
     clocks: Mutex<Vec<Clock>>,
     words: Mutex<FxHashMap<Vec<u32>, Arc<Words>>>,
     groups: Mutex<FxHashMap<Vec<u64>, Arc<Kept<wgpu::BindGroup>>>>,
-    shaders: Shaders,
+    verdict: Verdict,
     pub(crate) cache: Option<DiskCache>,
     config: WgpuConfig,
 }
@@ -88,11 +88,11 @@ impl Wgpu {
             words: Mutex::default(),
             groups: Mutex::default(),
             device,
-            shaders: Shaders::Wgsl,
+            verdict: Verdict { shaders: Shaders::Wgsl, rejected: Vec::new() },
             cache,
             config: config.clone(),
         };
-        opened.shaders = probe::verdict(&opened, features)?;
+        opened.verdict = probe::verdict(&opened, features)?;
         Ok(opened)
     }
 
@@ -262,12 +262,7 @@ fn floats(shaders: &Shaders) -> String {
     let Shaders::SpirV(options) = shaders else { return "as integers, in WGSL".to_owned() };
     let of = |ty: DataType| {
         let how = |op: FloatOp| {
-            let how = match options.floats.how(ty, op) {
-                How::Native => return None,
-                How::Guarded => "native where nothing is subnormal",
-                How::ThroughF64 => "through f64",
-                How::Soft => "as integers",
-            };
+            let how = Some(options.floats.how(ty, op)).filter(|how| *how != How::Native)?;
             Some(format!("{op:?} {how}").to_lowercase())
         };
         let others: Vec<String> = FloatOp::ALL.into_iter().filter_map(how).collect();
@@ -340,7 +335,7 @@ impl Queue for Wgpu {
     }
 
     fn compile(&self, program: &CheckedProgram, _: bool) -> Result<Kernel, BackendError> {
-        self.compile_as(program, &self.shaders)
+        self.compile_as(program, &self.verdict.shaders)
     }
 
     fn submit(&self, work: Work<'_, Wgpu>, stop: &Stop<'_>) -> Result<Times, BackendError> {
@@ -376,7 +371,14 @@ impl Queue for Wgpu {
             let used = if adapter == self.device.adapter { ", in use" } else { "" };
             format!("{number}: {adapter}{used}")
         });
-        vec![("adapters", listed.collect::<Vec<_>>().join("; ")), ("floats", floats(&self.shaders))]
+        let mut notes = vec![
+            ("adapters", listed.collect::<Vec<_>>().join("\n")),
+            ("floats", floats(&self.verdict.shaders)),
+        ];
+        if !self.verdict.rejected.is_empty() {
+            notes.push(("rejected", self.verdict.rejected.join("\n")));
+        }
+        notes
     }
 
     fn is_lost(&self) -> bool {

@@ -109,8 +109,11 @@ fn as_text(registration: &BackendRegistration) -> String {
         }
         Err(error) => rows.push(("not available", error.to_string())),
     }
-    let rows: Vec<Vec<String>> =
-        rows.into_iter().map(|(key, value)| vec![format!("  {key}"), value]).collect();
+    let mut lines: Vec<Vec<String>> = Vec::new();
+    for (key, value) in &rows {
+        let keys = [*key].into_iter().chain(std::iter::repeat(""));
+        lines.extend(keys.zip(value.lines()).map(|(key, line)| vec![format!("  {key}"), line.to_owned()]));
+    }
     let head = format!("{}  {}", paint(BOLD, registration.id), registration.description);
-    format!("{head}\n{}", columns(&[Align::Left; 2], &rows))
+    format!("{head}\n{}", columns(&[Align::Left; 2], &lines))
 }

@@ -112,18 +112,17 @@ fn backend(id: &'static str) -> Check {
         let equal = expected.outputs().map(|(_, bytes)| bytes).eq(actual.outputs().map(|(_, bytes)| bytes));
         let driver = Some(opened.driver_name()).filter(|driver| *driver != "none");
         let about = [Some(opened.device_name()), driver].into_iter().flatten().collect::<Vec<_>>().join(", ");
-        let notes = opened.notes().into_iter().filter(|(name, _)| *name == "floats");
-        let notes = notes.map(|(name, text)| format!(", {name}: {text}"));
-        Ok::<_, Error>((
-            format!("version {} on {about}{}", opened.version(), notes.collect::<String>()),
-            equal,
-        ))
+        let note = |wanted| opened.notes().into_iter().find(|(name, _)| *name == wanted);
+        let floats = note("floats").map(|(_, text)| format!(", floats: {text}")).unwrap_or_default();
+        let rejected = note("rejected").map(|(_, text)| text).unwrap_or_default();
+        let rejected: String = rejected.lines().map(|why| format!("\n        not taken: {why}")).collect();
+        Ok::<_, Error>((format!("version {} on {about}{floats}", opened.version()), rejected, equal))
     };
     let finding = match probe() {
-        Ok((about, true)) => {
-            Finding::Good(format!("{about}, gives the reference's bytes for the probe kernel"))
+        Ok((about, rejected, true)) => {
+            Finding::Good(format!("{about}, gives the reference's bytes for the probe kernel{rejected}"))
         }
-        Ok((_, false)) => Finding::Bad(
+        Ok((.., false)) => Finding::Bad(
             "the probe kernel gives other bytes than the reference".into(),
             format!(
                 "do not use it; run `vyre compare` with a small kernel and report what differs on `{id}`"

@@ -74,6 +74,17 @@ pub enum How {
     Soft,
 }
 
+impl std::fmt::Display for How {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            How::Native => "native",
+            How::Guarded => "native where nothing is subnormal",
+            How::ThroughF64 => "through f64",
+            How::Soft => "as integers",
+        })
+    }
+}
+
 /// Float ops that are made alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(usize)]
