@@ -8,7 +8,7 @@ use vyre_driver::{
     BackendError, DispatchConfig, ResidentDispatchStep, ResidentReadRange, ResidentSequenceTiming, Resource,
     VyreBackend,
 };
-use vyre_foundation::ir::{BufferKind, Program};
+use vyre_foundation::ir::{self, BufferKind, Program};
 use vyre_foundation::launch::bound_buffers;
 
 /// An algorithm at one size.
@@ -53,6 +53,29 @@ pub struct Step {
     pub grid: [u32; 3],
     /// Which of the plan's buffers, in binding order.
     pub buffers: Vec<usize>,
+    /// Programs and grids for the same work with less and less workgroup memory.
+    pub lesser: Vec<(usize, [u32; 3])>,
+}
+
+impl Step {
+    /// The program and the grid for a backend: the first whose workgroup memory it has, or else the last.
+    pub fn fitting<'p>(&self, programs: &'p [Program], backend: &dyn VyreBackend) -> (&'p Program, [u32; 3]) {
+        let first = (self.program, self.grid);
+        let mut choices = std::iter::once(&first).chain(&self.lesser);
+        let mut choice = first;
+        if !self.lesser.is_empty() {
+            let bytes_max = u64::from(backend.device_profile().max_shared_memory_bytes);
+            let fits = |(program, _): &&(usize, [u32; 3])| workgroup_bytes(&programs[*program]) <= bytes_max;
+            choice = *choices.find(fits).or(self.lesser.last()).unwrap_or(&first);
+        }
+        (&programs[choice.0], choice.1)
+    }
+}
+
+fn workgroup_bytes(program: &Program) -> u64 {
+    let shared = |buffer: &&ir::Buffer| matches!(buffer.kind, BufferKind::Workgroup);
+    let bytes = |buffer: &ir::Buffer| u64::from(buffer.len.unwrap_or(0)) * buffer.ty.bytes() as u64;
+    program.parts().buffers.iter().filter(shared).map(bytes).sum()
 }
 
 /// The greatest number of workgroups along an axis that every device has.
@@ -94,12 +117,23 @@ impl Plan {
     }
 
     pub(crate) fn step(&mut self, program: &Program, grid: [u32; 3], buffers: &[usize]) {
+        self.step_of(&[(program.clone(), grid)], buffers);
+    }
+
+    /// A step with several programs for the same work, the first with the most workgroup memory.
+    pub(crate) fn step_of(&mut self, choices: &[(Program, [u32; 3])], buffers: &[usize]) {
+        let mut known =
+            choices.iter().map(|(program, grid)| (self.known(program), *grid)).collect::<Vec<_>>();
+        let (program, grid) = known.remove(0);
+        self.steps.push(Step { program, grid, buffers: buffers.to_vec(), lesser: known });
+    }
+
+    fn known(&mut self, program: &Program) -> usize {
         let known = self.programs.iter().position(|known| known.digest() == program.digest());
-        let program = known.unwrap_or_else(|| {
+        known.unwrap_or_else(|| {
             self.programs.push(program.clone());
             self.programs.len() - 1
-        });
-        self.steps.push(Step { program, grid, buffers: buffers.to_vec() });
+        })
     }
 
     /// The step that sets a buffer of u32 elements to zero, which later steps add to.
@@ -192,9 +226,9 @@ impl Plan {
         };
         let mut contents: Vec<Vec<u8>> = self.buffers.iter().map(start).collect();
         for step in &self.steps {
-            let program = &self.programs[step.program];
+            let (program, grid) = step.fitting(&self.programs, backend);
             let bound: Vec<&[u8]> = step.buffers.iter().map(|at| contents[*at].as_slice()).collect();
-            let config = DispatchConfig { grid_override: Some(step.grid), ..DispatchConfig::default() };
+            let config = DispatchConfig { grid_override: Some(grid), ..DispatchConfig::default() };
             let outputs = backend.dispatch_borrowed(program, &bound, &config)?;
             let parts = program.parts();
             let places = bound_buffers(parts).into_iter().zip(&step.buffers);
@@ -275,10 +309,9 @@ impl Prepared<'_> {
             .steps
             .iter()
             .zip(&bound)
-            .map(|(step, resources)| ResidentDispatchStep {
-                program: &plan.programs[step.program],
-                resources,
-                grid_override: Some(step.grid),
+            .map(|(step, resources)| {
+                let (program, grid) = step.fitting(&plan.programs, backend);
+                ResidentDispatchStep { program, resources, grid_override: Some(grid) }
             })
             .collect();
         backend.dispatch_resident_sequence_read_ranges_timed_into(&steps, ranges, read)

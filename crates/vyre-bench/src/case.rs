@@ -4,8 +4,8 @@
 //! checks alike. A benchmark of several dispatches is a list of steps over one set of buffers.
 
 use bytemuck::cast_slice;
-use vyre::Program;
-use vyre::algorithms::{Plan, Role};
+use vyre::algorithms::{Plan, Role, Step as PlanStep};
+use vyre::{Program, VyreBackend};
 
 /// One benchmark.
 pub struct Benchmark {
@@ -105,6 +105,18 @@ pub(crate) struct Step {
     pub(crate) grid: [u32; 3],
     /// What is bound, in binding order.
     pub(crate) binds: Vec<Bind>,
+    /// The step of the plan that it is, if it is of one: with programs for devices that have less.
+    pub(crate) planned: Option<PlanStep>,
+}
+
+impl Step {
+    /// The program and the grid for a backend.
+    pub(crate) fn fitting<'p>(&self, case: &'p Case, backend: &dyn VyreBackend) -> (&'p Program, [u32; 3]) {
+        match &self.planned {
+            Some(step) => step.fitting(&case.programs, backend),
+            None => (&case.programs[self.program], self.grid),
+        }
+    }
 }
 
 /// A buffer of the case.
@@ -120,7 +132,7 @@ impl Case {
         let binds = (0..reads.len()).map(Bind::Read).chain([Bind::Write(0)]).collect();
         let bytes = reads.iter().map(|words| words.len()).sum::<usize>()
             + written.start.len() * if written.given { 2 } else { 1 };
-        let steps = vec![Step { program: 0, grid, binds }];
+        let steps = vec![Step { program: 0, grid, binds, planned: None }];
         Case { programs: vec![program(source)], reads, writes: vec![written], steps, bytes: bytes as u64 * 4 }
     }
 
@@ -153,10 +165,11 @@ impl Case {
             binds[at] = Bind::Write(writes.len());
             writes.push(Written::between(buffer.byte_len.div_ceil(4)));
         }
-        let step = |step: &vyre::algorithms::Step| Step {
+        let step = |step: &PlanStep| Step {
             program: step.program,
             grid: step.grid,
             binds: step.buffers.iter().map(|at| binds[*at]).collect(),
+            planned: Some(step.clone()),
         };
         let steps = plan.steps.iter().map(step).collect();
         Case { programs: plan.programs, reads, writes, steps, bytes: bytes as u64 }

@@ -121,19 +121,19 @@ impl Contender for Resident<'_> {
     }
 
     fn run(&mut self) -> Result<Option<u64>, BackendError> {
-        let Case { programs, steps, .. } = self.case;
-        if let [step] = steps.as_slice() {
-            let config = DispatchConfig { grid_override: Some(step.grid), ..DispatchConfig::default() };
-            let program = &programs[step.program];
+        let steps = self.case.steps.as_slice();
+        let fitting = |step: &Step| step.fitting(self.case, &*self.backend);
+        if let [step] = steps {
+            let (program, grid) = fitting(step);
+            let config = DispatchConfig { grid_override: Some(grid), ..DispatchConfig::default() };
             return Ok(self.backend.dispatch_resident_timed(program, &self.bound[0], &config)?.device_ns);
         }
         let steps: Vec<ResidentDispatchStep<'_>> = steps
             .iter()
             .zip(&self.bound)
-            .map(|(step, bound)| ResidentDispatchStep {
-                program: &programs[step.program],
-                resources: bound,
-                grid_override: Some(step.grid),
+            .map(|(step, bound)| {
+                let (program, grid) = fitting(step);
+                ResidentDispatchStep { program, resources: bound, grid_override: Some(grid) }
             })
             .collect();
         let timing = self.backend.dispatch_resident_sequence_read_ranges_timed_into(&steps, &[], &mut [])?;
@@ -184,7 +184,7 @@ impl Host<'_> {
                 .map(|buffer| Output { buffer, earlier: std::mem::replace(&mut touched[buffer], true) })
                 .collect();
             let config = DispatchConfig {
-                grid_override: Some(step.grid),
+                grid_override: Some(step.fitting(case, &*backend).1),
                 output_sizes: outputs.iter().map(|output| written[output.buffer].len()).collect(),
                 ..DispatchConfig::default()
             };
@@ -233,7 +233,7 @@ impl Contender for Host<'_> {
                 },
             };
             let inputs: Vec<&[u8]> = step.binds.iter().map(bytes).collect();
-            let program = &self.case.programs[step.program];
+            let (program, _) = step.fitting(self.case, &*self.backend);
             let done = self.backend.dispatch_borrowed_into(program, &inputs, config, &mut slots);
             for (output, slot) in outputs.iter().zip(slots) {
                 self.written[output.buffer] = slot;

@@ -112,6 +112,7 @@ impl Queue for Cuda {
                 supports_indirect_dispatch: true,
                 supports_f16: true,
                 supports_bf16: facts.sm >= 80,
+                supports_tensor_cores: facts.sm >= 80,
                 supports_trap_propagation: true,
                 has_mul_high: true,
                 has_subgroup_shuffle: true,

@@ -2,7 +2,7 @@
 
 use crate::common::{cpu, everywhere, random};
 use proptest::prelude::*;
-use vyre_algorithms::{Plan, Shape};
+use vyre_algorithms::{Plan, Shape, Step};
 
 /// Floats of which some products vanish below the least one: a sum may become -0.0.
 fn floats(seed: u64, len: usize) -> Vec<f32> {
@@ -31,7 +31,15 @@ fn check_i8(shape: Shape, seed: u64) {
     let product = |a: u8, b: u8| i32::from(a as i8) * i32::from(b as i8);
     let element = |at: usize| (0..k).map(|l| product(a[at / n * k + l], b[at % n * k + l])).sum::<i32>();
     let c: Vec<u8> = (0..m * n).flat_map(|at| element(at).to_le_bytes()).collect();
-    assert!(everywhere(&Plan::matmul_i8(shape).unwrap(), &[a, b]) == [c], "{shape:?}");
+    let plan = Plan::matmul_i8(shape).unwrap();
+    let inputs = [a, b];
+    assert!(everywhere(&plan, &inputs) == [c.clone()], "{shape:?}");
+    // What devices with less workgroup memory run.
+    for (program, grid) in plan.steps[0].lesser.clone() {
+        let mut lesser = plan.clone();
+        lesser.steps[0] = Step { program, grid, lesser: Vec::new(), ..plan.steps[0].clone() };
+        assert!(everywhere(&lesser, &inputs) == [c.clone()], "{shape:?} on {grid:?}");
+    }
 }
 
 fn check_f32(shape: Shape, seed: u64) {
@@ -61,6 +69,8 @@ fn about_the_tiles() {
         [129, 132, 16],
         [3, 4, 24],
         [5, 256, 0],
+        [35, 260, 128],
+        [129, 68, 256],
         [130, 6, 9],
         [4, 4, 64],
         [129, 8, 128],

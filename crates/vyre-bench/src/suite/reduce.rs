@@ -46,7 +46,7 @@ fn tree(size: u32) -> Case {
         if count > 1 {
             writes.push(Written::between(count as usize));
         }
-        steps.push(Step { program: 0, grid: [count, 1, 1], binds: vec![from, to] });
+        steps.push(Step { program: 0, grid: [count, 1, 1], binds: vec![from, to], planned: None });
         from = to;
     }
     let programs = vec![program(include_str!("../../kernels/tree.vyre"))];

@@ -1,7 +1,7 @@
 //! Walks the lines of the body, and hands each to where it is emitted.
 
 use super::coarse::{Coarse, Shape};
-use super::tensor::{self, Held, Plan};
+use super::tensor::{Held, Layout};
 use super::wide::Neighbours;
 use super::{ENTRY, Options, parameter_of, suffix};
 use std::collections::{HashMap, HashSet};
@@ -106,8 +106,14 @@ pub(super) struct Emit<'a> {
     pub(super) pieces: Vec<Option<(Reg, u32)>>,
     /// The part of a tile product that is in registers.
     pub(super) held: Option<Held>,
-    /// By buffer, how its chunks are exchanged.
-    pub(super) swizzles: Vec<u32>,
+    /// Whether a tile product may be under way.
+    pub(super) pending: bool,
+    /// The factors of the last one; nobody knows at the start of a trip.
+    pub(super) reading: Vec<BufferId>,
+    /// Whether this lane stored to shared memory what tile products of four warps may not see yet.
+    pub(super) unshown: bool,
+    /// How tile products use shared memory.
+    pub(super) layout: &'a Layout,
     /// Which neighbours are accessed together.
     pub(super) neighbours: &'a Neighbours,
     /// Lines that are part of an access elsewhere.
@@ -123,6 +129,7 @@ impl<'a> Emit<'a> {
         parts: &'a ProgramParts,
         facts: &'a AccessFacts,
         options: &'a Options,
+        layout: &'a Layout,
         (shared, shared_bytes): (&'a [u32], u32),
         coarse: &'a Coarse,
         neighbours: &'a Neighbours,
@@ -153,7 +160,10 @@ impl<'a> Emit<'a> {
             counters: vec![0; parts.body.values.len()],
             pieces: vec![None; parts.body.values.len()],
             held: None,
-            swizzles: tensor::swizzles(parts, options),
+            pending: false,
+            reading: Vec::new(),
+            unshown: true,
+            layout,
             neighbours,
             taken: HashSet::new(),
             stores: HashMap::new(),
@@ -357,6 +367,7 @@ impl<'a> Emit<'a> {
 
     pub(super) fn block(&mut self, block: &Block) {
         for (at, node) in block.iter().enumerate() {
+            self.settle_before(node);
             if let Some((nodes, sites)) = self.stores.remove(&self.site) {
                 self.store_together(&nodes, &sites);
             } else if !self.taken.remove(&self.site) && !self.together(&block[at..]) {
@@ -364,6 +375,8 @@ impl<'a> Emit<'a> {
             }
             self.site += u32::from(!matches!(node, Node::If { .. } | Node::For { .. }));
         }
+        // Where blocks meet, nothing is left to show.
+        self.show();
     }
 
     /// Emits a line for each lane of a thread, or once where they share it.
@@ -422,12 +435,10 @@ impl<'a> Emit<'a> {
                 self.bind(*result, reg);
             }
             Node::Set { ty, local, index, value } => self.set(*ty, *local, *index, *value),
-            Node::Mma { m, n, k, c, a, b } => {
-                match Plan::of(self.parts, self.options, [*m, *n, *k], [*c, *a, *b]) {
-                    Some(plan) => self.tensor(plan),
-                    None => self.mma([*m, *n, *k], [*c, *a, *b]),
-                }
-            }
+            Node::Mma { m, n, k, c, a, b } => match self.plan_of(node) {
+                Some(plan) => self.tensor(plan),
+                None => self.mma([*m, *n, *k], [*c, *a, *b]),
+            },
             Node::If { cond, then, otherwise } => self.branch(*cond, then, otherwise),
             Node::For { counter, lo, hi, step, body } => self.repeat(*counter, [*lo, *hi], *step, body),
             Node::Break => {

@@ -13,7 +13,7 @@ impl Emit<'_> {
                 let start = self.assign(Width::B32, "mov.u32 {}, shared");
                 let offset = self.shared[buffer.index()];
                 let start = self.op(Width::B32, "add.u32", &[&start, &offset.to_string()]);
-                if self.swizzles[buffer.index()] != 0 {
+                if self.layout.is_exchanged(buffer) {
                     let byte = self.swizzled(buffer, index);
                     return self.op(Width::B32, "add.u32", &[&start, &byte]);
                 }
@@ -60,6 +60,9 @@ impl Emit<'_> {
     /// The instruction that loads from a buffer.
     pub(super) fn load_from(&self, buffer: BufferId) -> &'static str {
         match space(self.parts, buffer) {
+            // Beside a tile product loads stay where they are. `ptxas` would bring them before stores of what was loaded
+            // earlier, which then wait for both.
+            Space::ReadOnly if self.pending => "ld.global",
             Space::ReadOnly | Space::Table => "ld.global.nc",
             Space::Storage => "ld.global",
             Space::Shared => "ld.shared",

@@ -90,20 +90,21 @@ pub fn lower(program: &ValidProgram, options: &Options) -> Result<Module, Soften
     let program = opt::optimise(&program);
     let parts = program.parts();
     let facts = opt::range::analyse(&program);
-    let shared = shared_offsets(parts);
+    let layout = tensor::Layout::of(parts, options);
+    let shared = shared_offsets(parts, &layout);
     let mut cooperative = false;
     walk(&parts.body.block, |_, _, node| cooperative |= sync::is_grid_step(node));
     let alone = Coarse::none(parts);
     let coarse = Coarse::plan(parts).unwrap_or_else(|| Coarse::none(parts));
     let neighbours = wide::Neighbours::find(parts);
-    let mut emit = Emit::new(parts, &facts, options, (&shared.0, shared.1), &coarse, &neighbours);
+    let mut emit = Emit::new(parts, &facts, options, &layout, (&shared.0, shared.1), &coarse, &neighbours);
     emit.has_traps = !traps.is_empty();
     emit.kernel(&alone);
     let mut source = String::new();
-    header(&mut source, parts, options);
+    header(&mut source, parts, options, layout.groups);
     tables(&mut source, parts);
     if shared.1 > 0 {
-        source.push_str(".extern .shared .align 16 .b8 shared[];\n\n");
+        source.push_str(".extern .shared .align 1024 .b8 shared[];\n\n");
     }
     let block = coarse.block;
     emit.finish(&mut source, block);
@@ -111,9 +112,10 @@ pub fn lower(program: &ValidProgram, options: &Options) -> Result<Module, Soften
     Ok(Module { source, entry: ENTRY, block, block_lanes, shared_bytes: shared.1, cooperative, traps })
 }
 
-fn header(out: &mut String, parts: &ProgramParts, options: &Options) {
+fn header(out: &mut String, parts: &ProgramParts, options: &Options, groups: bool) {
     // The least version that knows the target: older drivers refuse newer ones.
     let version = match options.sm {
+        _ if groups => "8.0",
         ..75 => "6.0",
         75..80 => "6.3",
         80..86 => "7.0",
@@ -122,8 +124,10 @@ fn header(out: &mut String, parts: &ProgramParts, options: &Options) {
     };
     let _ = write!(
         out,
-        "// program @{}\n.version {version}\n.target sm_{}\n.address_size 64\n\n",
-        parts.name, options.sm
+        "// program @{}\n.version {version}\n.target sm_{}{}\n.address_size 64\n\n",
+        parts.name,
+        options.sm,
+        if groups { "a" } else { "" }
     );
 }
 
@@ -141,20 +145,21 @@ fn tables(out: &mut String, parts: &ProgramParts) {
     }
 }
 
-/// Where workgroup buffers start in shared memory, by buffer, and how many bytes they take.
-fn shared_offsets(parts: &ProgramParts) -> (Vec<u32>, u32) {
-    let mut end = 0u32;
-    let offsets = parts.buffers.iter().map(|buffer| {
-        if !matches!(buffer.kind, BufferKind::Workgroup) {
-            return 0;
-        }
-        let start = end.next_multiple_of(16);
+/// Where workgroup buffers start in shared memory, by buffer, and how many bytes they take. Those that must start at
+/// multiples of many bytes come first.
+fn shared_offsets(parts: &ProgramParts, layout: &tensor::Layout) -> (Vec<u32>, u32) {
+    let mut order: Vec<usize> = (0..parts.buffers.len()).collect();
+    order.retain(|at| matches!(parts.buffers[*at].kind, BufferKind::Workgroup));
+    order.sort_by_key(|at| std::cmp::Reverse(layout.align(*at)));
+    let (mut offsets, mut end) = (vec![0; parts.buffers.len()], 0u32);
+    for at in order {
+        let buffer = &parts.buffers[at];
+        offsets[at] = end.next_multiple_of(layout.align(at));
         // Whole rows of the factors of tile products, which are exchanged within 128 bytes.
         let bytes = buffer.len.unwrap_or(0) * buffer.ty.bytes() as u32;
-        end = start + if buffer.ty.bits() == 8 { bytes.next_multiple_of(128) } else { bytes };
-        start
-    });
-    (offsets.collect(), end.next_multiple_of(4))
+        end = offsets[at] + if buffer.ty.bits() == 8 { bytes.next_multiple_of(128) } else { bytes };
+    }
+    (offsets, end.next_multiple_of(16))
 }
 
 /// What a buffer is to an access.

@@ -34,12 +34,9 @@ impl Copies {
 
 impl Emit<'_> {
     pub(super) fn repeat(&mut self, counter: Value, bounds: [Operand; 2], step: u32, body: &Block) {
-        let held = self.held_in(body);
-        if let Some(plan) = held {
-            self.hold(plan);
-        }
+        let held = self.hold(body);
         self.repeated(counter, bounds, step, body);
-        if held.is_some() {
+        if held {
             self.release();
         }
     }
@@ -112,6 +109,7 @@ impl Emit<'_> {
         let next = self.new_label();
         self.bind(counter, i);
         self.site = start;
+        self.begin_trip();
         self.loops.push((next, end));
         self.block(body);
         self.loops.pop();
@@ -161,6 +159,7 @@ impl Emit<'_> {
     /// Counts on from the last trip, whose counter is `last`, and goes to `head`, or to `end` after the last one.
     fn go_on(&mut self, [i, last, hi]: [&str; 3], step: u32, [head, end]: [u32; 2]) {
         if self.options.poll {
+            self.settle();
             self.poll();
         }
         if step == 1 {

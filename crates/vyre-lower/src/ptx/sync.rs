@@ -83,14 +83,15 @@ impl Emit<'_> {
         }
         let start = self.assign(Width::B32, "mov.u32 {}, shared");
         let index = self.local_index();
-        let at = self.op(Width::B32, "shl.b32", &[&index, "2"]);
+        let at = self.op(Width::B32, "shl.b32", &[&index, "4"]);
+        let zero = self.constant(Literal::u32(0));
         let (head, done) = (self.new_label(), self.new_label());
         self.label(head);
         let over = self.op(Width::Pred, "setp.ge.u32", &[&at, &end.to_string()]);
         self.line(&format!("@{over} bra $L{done};"));
         let address = self.op(Width::B32, "add.u32", &[&start, &at]);
-        self.line(&format!("st.shared.b32 [{address}], 0;"));
-        let stride = 4 * self.parts.workgroup_lanes();
+        self.line(&format!("st.shared.v4.b32 [{address}], {{{zero}, {zero}, {zero}, {zero}}};"));
+        let stride = 16 * self.parts.workgroup_lanes();
         self.line(&format!("add.u32 {at}, {at}, {stride};"));
         self.line(&format!("bra $L{head};"));
         self.label(done);

@@ -1,35 +1,43 @@
 //! The tile product on tensor cores.
 //!
-//! `mma.sync` multiplies 16 rows by 8 columns over 32 bytes, one warp at a time, and adds wrapping, as the language does.
-//! The tile is divided among the warps in rectangles; each keeps its part of c in registers. A loop that does nothing to c
-//! but one tile product after the other keeps it there for all trips.
+//! Instructions multiply bytes and add wrapping, as the language does. From sm_80 on a warp multiplies 16 rows by 8 columns
+//! over 32 bytes (`mma.sync`), on fragments that it reads into registers. On sm_90 four warps together multiply 64 rows by
+//! up to 256 columns (`wgmma`), and read shared memory while the program goes on. The tile is divided among such units in
+//! rectangles; each keeps its part of c in registers. A loop that does nothing to c but tile products keeps it there for
+//! all trips, and what stands behind a product there runs beside it: the end of a product is awaited where its
+//! factors are written, where lanes meet, or where the next one begins.
 //!
 //! Eight rows of a factor, 16 bytes each, are read at once. They would lie in the same banks of shared memory, so the
-//! chunks of 16 bytes in a factor's buffer are exchanged: chunk `c` lies at `c ^ ((c >> 3) & mask)`.
+//! chunks of 16 bytes in a factor's buffer are exchanged: chunk `c` lies at `c ^ ((c >> 3) & mask)`. `wgmma` knows this
+//! arrangement, if a buffer begins where its pattern does.
 //!
 //! Not here: tiles of other shapes, offsets that are not known, and devices before sm_80. Those take the plain loop.
 
 use super::Options;
 use super::body::{Emit, Reg, Width};
-use vyre_foundation::ir::{Block, BufferId, BufferKind, Literal, Node, ProgramParts, Tile, walk};
+use vyre_foundation::ir::{Block, BufferId, BufferKind, DataType, Literal, Node, ProgramParts, Tile, walk};
 
 /// Rows, columns and depth of one instruction.
 const M: u32 = 16;
 const N: u32 = 8;
 const K: u32 = 32;
+/// Rows of one instruction of four warps.
+const GROUP_M: u32 = 64;
 /// Registers of c that a thread may hold.
 const HELD_MAX: u32 = 128;
 
-/// A tile product that tensor cores can do, and how warps divide it.
+/// A tile product that tensor cores can do, and how it is divided.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Plan {
     /// c, a and b: the buffer and the first element.
     tiles: [(BufferId, u32); 3],
     n: u32,
     k: u32,
-    /// Warps along rows and along columns.
-    warps: [u32; 2],
-    /// Instructions of one warp along rows and along columns.
+    /// Warps that work as one: 1 or 4.
+    unit: u32,
+    /// Units along rows and along columns.
+    units: [u32; 2],
+    /// Instructions of one unit along rows, and its eights of columns.
     each: [u32; 2],
 }
 
@@ -37,20 +45,29 @@ pub(super) struct Plan {
 pub(super) struct Held {
     plan: Plan,
     registers: Vec<[Reg; 4]>,
+    /// What tile products of the loop read.
+    factors: Vec<BufferId>,
+    /// How deep in loops the one is that holds it.
+    depth: usize,
 }
 
 impl Plan {
-    pub(super) fn of(
+    /// The plan for units of that many warps.
+    fn of(
         parts: &ProgramParts,
         options: &Options,
+        unit: u32,
         [m, n, k]: [u32; 3],
         tiles: [Tile; 3],
     ) -> Option<Plan> {
         let lanes = parts.workgroup_lanes() as u32;
-        let fits = m.is_multiple_of(M) && n.is_multiple_of(2 * N) && matches!(k, 32 | 64 | 128);
-        if options.sm < 80 || !fits || !lanes.is_multiple_of(32) {
+        let unit_rows = if unit == 1 { M } else { GROUP_M };
+        let fits = m.is_multiple_of(unit_rows) && n.is_multiple_of(2 * N) && matches!(k, 32 | 64 | 128);
+        if options.sm < 80 || !fits || !lanes.is_multiple_of(32 * unit) {
             return None;
         }
+        // Where the arrangement of chunks repeats.
+        let step = if unit == 1 { 16 } else { 8 * k };
         let elements = [m * n, m * k, n * k];
         let mut known = [(tiles[0].buffer, 0); 3];
         for (at, tile) in tiles.iter().enumerate() {
@@ -58,50 +75,92 @@ impl Plan {
             let len = parts.buffer(tile.buffer).len.unwrap_or(0);
             let inside = u64::from(offset) + u64::from(elements[at]) <= u64::from(len);
             let shared = matches!(parts.buffer(tile.buffer).kind, BufferKind::Workgroup);
-            if !inside || !shared || !offset.is_multiple_of(16) {
+            if !inside || !shared || !offset.is_multiple_of(if at == 0 { 16 } else { step }) {
                 return None;
             }
             known[at] = (tile.buffer, offset);
         }
-        let (rows, pairs) = (m / M, n / (2 * N));
-        let divisions =
-            (1..=lanes / 32).flat_map(|down| (1..=lanes / 32 / down).map(move |across| [down, across]));
+        let (rows, pairs, units) = (m / unit_rows, n / (2 * N), lanes / 32 / unit);
+        let divisions = (1..=units).flat_map(|down| (1..=units / down).map(move |across| [down, across]));
         let even =
             divisions.filter(|[down, across]| rows.is_multiple_of(*down) && pairs.is_multiple_of(*across));
-        // As many warps as possible, and then as few rows and columns to read as possible.
+        // As many units as possible, and then as little to read as possible: each instruction of four warps reads its rows
+        // and columns anew, so it should have many columns.
         let best = even.min_by_key(|[down, across]| {
-            (lanes / 32 - down * across, 2 * rows / down + 2 * pairs / across)
+            let (rows, columns) = (rows / down, 2 * pairs / across);
+            (units - down * across, if unit == 1 { 2 * rows + columns } else { rows })
         })?;
         let each = [rows / best[0], 2 * pairs / best[1]];
-        (each[0] * each[1] * 4 <= HELD_MAX).then_some(Plan { tiles: known, n, k, warps: best, each })
+        let idle = unit > 1 && best[0] * best[1] < units;
+        let held = each[0] * each[1] * 4 <= HELD_MAX && each[1] * N <= 256;
+        (held && !idle).then_some(Plan { tiles: known, n, k, unit, units: best, each })
     }
 
     fn active(&self) -> u32 {
-        self.warps[0] * self.warps[1]
+        self.units[0] * self.units[1] * self.unit
+    }
+
+    /// Rows of one instruction.
+    fn rows(&self) -> u32 {
+        if self.unit == 1 { M } else { GROUP_M }
+    }
+
+    /// Whether the other product adds to the same part of c.
+    fn shares_c(&self, other: &Plan) -> bool {
+        let Plan { tiles, .. } = *other;
+        *self == Plan { tiles: [tiles[0], self.tiles[1], self.tiles[2]], ..*other }
     }
 }
 
-/// By buffer, which chunks are exchanged: zero for none. Only buffers whose every tile has the same depth are.
-pub(super) fn swizzles(parts: &ProgramParts, options: &Options) -> Vec<u32> {
-    let mut masks: Vec<Option<u32>> = vec![None; parts.buffers.len()];
-    walk(&parts.body.block, |_, _, node| {
-        let Node::Mma { m, n, k, c, a, b } = node else { return };
-        let wanted = match Plan::of(parts, options, [*m, *n, *k], [*c, *a, *b]) {
-            Some(_) => k / 16 - 1,
-            None => 0,
-        };
-        for tile in [a, b] {
-            let mask = &mut masks[tile.buffer.index()];
-            *mask = Some(mask.map_or(wanted, |other| if other == wanted { wanted } else { 0 }));
+/// How a program's tile products use shared memory.
+pub(super) struct Layout {
+    /// By buffer, which chunks are exchanged: zero for none. Only buffers whose every tile has the same depth are.
+    masks: Vec<u32>,
+    /// Whether four warps work as one, in all products.
+    pub(super) groups: bool,
+}
+
+impl Layout {
+    pub(super) fn of(parts: &ProgramParts, options: &Options) -> Layout {
+        let mut masks: Vec<Option<u32>> = vec![None; parts.buffers.len()];
+        // `wgmma` is an instruction of this one architecture.
+        let (mut products, mut groups) = (0, options.sm == 90);
+        walk(&parts.body.block, |_, _, node| {
+            let Node::Mma { m, n, k, c, a, b } = node else { return };
+            products += 1;
+            let plan = |unit| Plan::of(parts, options, unit, [*m, *n, *k], [*c, *a, *b]);
+            groups &= plan(4).is_some();
+            let wanted = if plan(1).is_some() { k / 16 - 1 } else { 0 };
+            for tile in [a, b] {
+                let mask = &mut masks[tile.buffer.index()];
+                let agreed = mask.is_none_or(|other| other == wanted);
+                groups &= agreed;
+                *mask = Some(if agreed { wanted } else { 0 });
+            }
+        });
+        Layout {
+            masks: masks.into_iter().map(|mask| mask.unwrap_or(0)).collect(),
+            groups: groups && products > 0,
         }
-    });
-    masks.into_iter().map(|mask| mask.unwrap_or(0)).collect()
+    }
+
+    /// The bytes that a buffer's start is a multiple of: those after which its arrangement repeats.
+    pub(super) fn align(&self, buffer: usize) -> u32 {
+        match self.masks[buffer] {
+            0 => 16,
+            mask => 128 * (mask + 1),
+        }
+    }
+
+    pub(super) fn is_exchanged(&self, buffer: BufferId) -> bool {
+        self.masks[buffer.index()] != 0
+    }
 }
 
 impl Emit<'_> {
     /// Where a byte of a swizzled buffer lies, from where it would lie.
     pub(super) fn swizzled(&mut self, buffer: BufferId, offset: &str) -> Reg {
-        let mask = self.swizzles[buffer.index()];
+        let mask = self.layout.masks[buffer.index()];
         if mask == 0 {
             return offset.to_owned();
         }
@@ -111,72 +170,168 @@ impl Emit<'_> {
         self.op(Width::B32, "xor.b32", &[offset, &moved])
     }
 
-    /// The plan of the one tile product in a loop, if c is touched by nothing else there.
-    pub(super) fn held_in(&self, body: &Block) -> Option<Plan> {
-        let mut plans = body.iter().filter_map(|node| match node {
-            Node::Mma { m, n, k, c, a, b } => Plan::of(self.parts, self.options, [*m, *n, *k], [*c, *a, *b]),
-            _ => None,
-        });
-        let plan = plans.next().filter(|_| self.held.is_none())?;
-        let c = plan.tiles[0].0;
-        let mut touched = 0;
-        walk(body, |_, _, node| {
-            touched += match node {
-                Node::Load { buffer, .. }
-                | Node::UniformLoad { buffer, .. }
-                | Node::Store { buffer, .. }
-                | Node::Atomic { buffer, .. } => usize::from(*buffer == c),
-                Node::Mma { c: tile, .. } => usize::from(tile.buffer == c),
-                _ => 0,
-            };
-        });
-        (touched == 1).then_some(plan)
+    /// The plan of a tile product, if tensor cores can do it.
+    pub(super) fn plan_of(&self, node: &Node) -> Option<Plan> {
+        let Node::Mma { m, n, k, c, a, b } = node else { return None };
+        let unit = if self.layout.groups { 4 } else { 1 };
+        Plan::of(self.parts, self.options, unit, [*m, *n, *k], [*c, *a, *b])
     }
 
-    /// Takes c into registers for the loop that follows.
-    pub(super) fn hold(&mut self, plan: Plan) {
+    /// Takes c into registers for the loop that follows, if nothing else in it touches c.
+    pub(super) fn hold(&mut self, body: &Block) -> bool {
+        let plans: Vec<Plan> = body.iter().filter_map(|node| self.plan_of(node)).collect();
+        let Some(plan) = plans.first().copied().filter(|_| self.held.is_none()) else { return false };
+        let c = plan.tiles[0].0;
+        let [inside, all] = [body, &self.parts.body.block].map(|block| {
+            let mut touched = [0; 2];
+            walk(block, |_, _, node| {
+                let (reads, writes) = touches(node, c);
+                touched[0] += usize::from(reads || writes);
+                touched[1] += usize::from(writes);
+            });
+            touched
+        });
+        if inside[0] != plans.len() || !plans.iter().all(|other| plan.shares_c(other)) {
+            return false;
+        }
+        // What no line has written is zero.
+        let fresh = self.loops.is_empty() && all[1] == inside[1];
         self.barrier();
-        let registers = self.take_c(&plan);
-        self.held = Some(Held { plan, registers });
+        let registers = if fresh { self.zero_c(&plan) } else { self.take_c(&plan) };
+        let factors = plans.iter().flat_map(|plan| [plan.tiles[1].0, plan.tiles[2].0]).collect();
+        self.held = Some(Held { plan, registers, factors, depth: self.loops.len() });
+        true
     }
 
     /// Brings c back.
     pub(super) fn release(&mut self) {
-        let Some(Held { plan, registers }) = self.held.take() else { return };
+        self.pending = true;
+        self.settle();
+        let Some(Held { plan, registers, .. }) = self.held.take() else { return };
         self.give_c(&plan, &registers);
         self.barrier();
     }
 
-    /// The tile product, if tensor cores can do it.
+    /// A trip of a loop begins: the last product of the one before may still be under way.
+    pub(super) fn begin_trip(&mut self) {
+        if let Some(held) = self.held.as_ref().filter(|held| held.depth == self.loops.len()) {
+            self.pending = true;
+            self.reading.clone_from(&held.factors);
+        }
+    }
+
+    /// Does before a line what it needs of tile products: those under way end where it must not run beside them, and what
+    /// was stored is shown to the next one before loads go out, which it would wait for.
+    pub(super) fn settle_before(&mut self, node: &Node) {
+        let (harmless, stores_may_follow) = match node {
+            Node::Compute { .. }
+            | Node::Builtin { .. }
+            | Node::Len { .. }
+            | Node::Get { .. }
+            | Node::Set { .. }
+            | Node::Var { .. } => (true, true),
+            // The product before the last has ended, so its factors may be written.
+            Node::Store { buffer, .. } => {
+                self.unshown |= self.layout.is_exchanged(*buffer);
+                if self.reading.contains(buffer) {
+                    self.settle();
+                }
+                return;
+            }
+            Node::Load { .. } | Node::Mma { .. } => (true, false),
+            Node::Subgroup { .. }
+            | Node::Atomic { .. }
+            | Node::UniformLoad { .. }
+            | Node::If { .. }
+            | Node::For { .. }
+            | Node::Break
+            | Node::Continue
+            | Node::Call { .. }
+            | Node::Return { .. }
+            | Node::Barrier { .. }
+            | Node::IndirectDispatch { .. }
+            | Node::AllReduce { .. }
+            | Node::AllGather { .. }
+            | Node::ReduceScatter { .. }
+            | Node::Broadcast { .. }
+            | Node::Trap { .. } => (false, false),
+        };
+        if !stores_may_follow {
+            self.show();
+        }
+        if !harmless {
+            self.settle();
+        }
+    }
+
+    /// Shows what this lane stored to those who read shared memory for four warps.
+    pub(super) fn show(&mut self) {
+        if std::mem::take(&mut self.unshown) && self.layout.groups {
+            self.line("fence.proxy.async.shared::cta;");
+        }
+    }
+
+    /// Waits until all lanes have ended the last tile product.
+    pub(super) fn settle(&mut self) {
+        if std::mem::take(&mut self.pending) {
+            if self.layout.groups {
+                self.line("wgmma.wait_group.sync.aligned 0;");
+            }
+            self.barrier();
+        }
+    }
+
+    /// The tile product. What lanes wrote before is seen by all.
     pub(super) fn tensor(&mut self, plan: Plan) {
+        self.show();
+        if std::mem::take(&mut self.pending) && self.layout.groups {
+            self.line("wgmma.wait_group.sync.aligned 0;");
+        }
         self.barrier();
         match self.held.take() {
-            Some(held) if held.plan == plan => {
+            Some(held) if held.plan.shares_c(&plan) => {
                 self.multiply(&plan, &held.registers);
                 self.held = Some(held);
+                self.pending = true;
+                self.reading = vec![plan.tiles[1].0, plan.tiles[2].0];
             }
             other => {
                 self.held = other;
                 let registers = self.take_c(&plan);
                 self.multiply(&plan, &registers);
+                if self.layout.groups {
+                    self.line("wgmma.wait_group.sync.aligned 0;");
+                }
                 self.give_c(&plan, &registers);
+                self.barrier();
             }
         }
-        self.barrier();
     }
 
-    /// The warp's place among rows and columns of warps; those without one go to `idle`.
-    fn warp(&mut self, plan: &Plan, idle: u32) -> [Reg; 2] {
+    fn multiply(&mut self, plan: &Plan, registers: &[[Reg; 4]]) {
+        if plan.unit == 1 {
+            self.multiply_warps(plan, registers)
+        } else {
+            self.multiply_groups(plan, registers)
+        }
+    }
+
+    /// The unit's place among rows and columns of units; warps without one go to `idle`.
+    fn unit(&mut self, plan: &Plan, idle: u32) -> [Reg; 2] {
         let index = self.local_index();
         let warp = self.op(Width::B32, "shr.u32", &[&index, "5"]);
         if u64::from(plan.active()) * 32 < self.parts.workgroup_lanes() {
             let without = self.op(Width::Pred, "setp.ge.u32", &[&warp, &plan.active().to_string()]);
             self.line(&format!("@{without} bra $L{idle};"));
         }
-        let across = plan.warps[1].to_string();
-        let down = self.op(Width::B32, "div.u32", &[&warp, &across]);
-        let across = self.op(Width::B32, "rem.u32", &[&warp, &across]);
-        [down, across]
+        let unit = self.op(Width::B32, "shr.u32", &[&warp, &plan.unit.ilog2().to_string()]);
+        let across = plan.units[1];
+        let ops = if across.is_power_of_two() {
+            [("shr.u32", across.ilog2()), ("and.b32", across - 1)]
+        } else {
+            [("div.u32", across), ("rem.u32", across)]
+        };
+        ops.map(|(name, by)| self.op(Width::B32, name, &[&unit, &by.to_string()]))
     }
 
     /// This lane's first element of c in shared memory, in bytes: a row for every four lanes, two columns for each.
@@ -184,7 +339,11 @@ impl Emit<'_> {
         let index = self.local_index();
         let lane = self.op(Width::B32, "and.b32", &[&index, "31"]);
         let row = self.op(Width::B32, "shr.u32", &[&lane, "2"]);
-        let row = self.op(Width::B32, "mad.lo.u32", &[down, &(plan.each[0] * M).to_string(), &row]);
+        let row = self.op(Width::B32, "mad.lo.u32", &[down, &(plan.each[0] * plan.rows()).to_string(), &row]);
+        // The warps of a unit stand below each other.
+        let warp = self.op(Width::B32, "shr.u32", &[&index, "5"]);
+        let warp = self.op(Width::B32, "and.b32", &[&warp, &(plan.unit - 1).to_string()]);
+        let row = self.op(Width::B32, "mad.lo.u32", &[&warp, &M.to_string(), &row]);
         let pair = self.op(Width::B32, "and.b32", &[&lane, "3"]);
         let column = self.op(Width::B32, "shl.b32", &[&pair, "1"]);
         let column = self.op(Width::B32, "mad.lo.u32", &[across, &(plan.each[1] * N).to_string(), &column]);
@@ -198,17 +357,20 @@ impl Emit<'_> {
 
     /// Where in bytes the two pairs of one instruction's c are from the first one.
     fn pairs(plan: &Plan, at: usize) -> [u32; 2] {
-        let (row, column) = (at as u32 / plan.each[1] * M, at as u32 % plan.each[1] * N);
+        let (row, column) = (at as u32 / plan.each[1] * plan.rows(), at as u32 % plan.each[1] * N);
         [0, 8].map(|below| 4 * ((row + below) * plan.n + column))
     }
 
+    fn zero_c(&mut self, plan: &Plan) -> Vec<[Reg; 4]> {
+        let count = plan.each[0] * plan.each[1];
+        (0..count).map(|_| [(); 4].map(|()| self.constant(Literal::u32(0)))).collect()
+    }
+
     fn take_c(&mut self, plan: &Plan) -> Vec<[Reg; 4]> {
-        let count = (plan.each[0] * plan.each[1]) as usize;
-        let registers: Vec<[Reg; 4]> =
-            (0..count).map(|_| [(); 4].map(|()| self.constant(Literal::u32(0)))).collect();
+        let registers = self.zero_c(plan);
         let idle = self.new_label();
-        let warp = self.warp(plan, idle);
-        let first = self.first_c(plan, &warp);
+        let unit = self.unit(plan, idle);
+        let first = self.first_c(plan, &unit);
         for (at, [a, b, c, d]) in registers.iter().enumerate() {
             let [upper, lower] = Self::pairs(plan, at);
             self.line(&format!("ld.shared.v2.b32 {{{a}, {b}}}, [{first}+{upper}];"));
@@ -220,8 +382,8 @@ impl Emit<'_> {
 
     fn give_c(&mut self, plan: &Plan, registers: &[[Reg; 4]]) {
         let idle = self.new_label();
-        let warp = self.warp(plan, idle);
-        let first = self.first_c(plan, &warp);
+        let unit = self.unit(plan, idle);
+        let first = self.first_c(plan, &unit);
         for (at, [a, b, c, d]) in registers.iter().enumerate() {
             let [upper, lower] = Self::pairs(plan, at);
             self.line(&format!("st.shared.v2.b32 [{first}+{upper}], {{{a}, {b}}};"));
@@ -272,9 +434,9 @@ impl Emit<'_> {
         regs
     }
 
-    fn multiply(&mut self, plan: &Plan, registers: &[[Reg; 4]]) {
+    fn multiply_warps(&mut self, plan: &Plan, registers: &[[Reg; 4]]) {
         let idle = self.new_label();
-        let [down, across] = self.warp(plan, idle);
+        let [down, across] = self.unit(plan, idle);
         let (a_rows, b_rows) = (self.rows(plan, 1, &down), self.rows(plan, 2, &across));
         // The rows that one address leads to are a multiple of what exchanges chunks apart.
         let ahead = |group: u32| group * 16 * plan.k;
@@ -295,5 +457,77 @@ impl Emit<'_> {
             }
         }
         self.label(idle);
+    }
+
+    /// Where a unit's rows of a factor begin, as `wgmma` wants to be told: a row's bytes name the arrangement of chunks.
+    fn descriptor(&mut self, plan: &Plan, tile: usize, place: &str) -> Reg {
+        let (buffer, offset) = plan.tiles[tile];
+        let rows = if tile == 1 { plan.each[0] * GROUP_M } else { plan.each[1] * N };
+        let start = self.assign(Width::B32, "mov.u32 {}, shared");
+        let start =
+            self.op(Width::B32, "add.u32", &[&start, &(self.shared[buffer.index()] + offset).to_string()]);
+        let start = self.op(Width::B32, "mad.lo.u32", &[place, &(rows * plan.k).to_string(), &start]);
+        let start = self.op(Width::B32, "bfe.u32", &[&start, "4", "14"]);
+        // The offset along the depth is not used in this arrangement, and is said to be 1.
+        self.op(Width::B32, "or.b32", &[&start, "0x10000"])
+    }
+
+    /// Begins the product of four warps each, which they await later.
+    fn multiply_groups(&mut self, plan: &Plan, registers: &[[Reg; 4]]) {
+        let idle = self.new_label();
+        let [down, across] = self.unit(plan, idle);
+        let (a, b) = (self.descriptor(plan, 1, &down), self.descriptor(plan, 2, &across));
+        // Groups of eight rows, in units of 16 bytes; 128, 64 and 32 bytes have the numbers 1, 2 and 3.
+        let high = self.constant(Literal::u32((plan.k / 2) | ((8 - plan.k.ilog2()) << 30)));
+        let adds = self.constant(Literal::from_bits(DataType::Bool, 1));
+        self.line("wgmma.fence.sync.aligned;");
+        let at = |emit: &mut Self, first: &str, bytes: u32| {
+            let low = emit.op(Width::B32, "add.u32", &[first, &(bytes >> 4).to_string()]);
+            emit.assign(Width::B64, &format!("mov.b64 {{}}, {{{low}, {high}}}"))
+        };
+        for (block, c) in (0u32..).zip(registers.chunks(plan.each[1] as usize)) {
+            let c = c.iter().flatten().map(String::as_str).collect::<Vec<_>>().join(", ");
+            for step in 0..plan.k / K {
+                let a = at(self, &a, block * GROUP_M * plan.k + step * K);
+                let b = at(self, &b, step * K);
+                let n = plan.each[1] * N;
+                self.line(&format!(
+                    "wgmma.mma_async.sync.aligned.m64n{n}k32.s32.s8.s8 {{{c}}}, {a}, {b}, {adds};"
+                ));
+            }
+        }
+        self.line("wgmma.commit_group.sync.aligned;");
+        self.label(idle);
+    }
+}
+
+/// Whether a line reads and whether it writes a buffer of workgroup memory.
+fn touches(node: &Node, buffer: BufferId) -> (bool, bool) {
+    match node {
+        Node::Load { buffer: other, .. } | Node::UniformLoad { buffer: other, .. } => {
+            (*other == buffer, false)
+        }
+        Node::Store { buffer: other, .. } | Node::Atomic { buffer: other, .. } => (false, *other == buffer),
+        Node::Mma { c, a, b, .. } => (a.buffer == buffer || b.buffer == buffer, c.buffer == buffer),
+        Node::Compute { .. }
+        | Node::Builtin { .. }
+        | Node::Subgroup { .. }
+        | Node::Len { .. }
+        | Node::Get { .. }
+        | Node::Set { .. }
+        | Node::Var { .. }
+        | Node::If { .. }
+        | Node::For { .. }
+        | Node::Break
+        | Node::Continue
+        | Node::Call { .. }
+        | Node::Return { .. }
+        | Node::Barrier { .. }
+        | Node::IndirectDispatch { .. }
+        | Node::AllReduce { .. }
+        | Node::AllGather { .. }
+        | Node::ReduceScatter { .. }
+        | Node::Broadcast { .. }
+        | Node::Trap { .. } => (false, false),
     }
 }
