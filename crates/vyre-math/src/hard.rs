@@ -4,7 +4,8 @@
 //! boundary; its error is a few. There are some hundreds for a function. Those of them that come out wrong are its hard
 //! cases, as `hard.rs` of the library lists them.
 
-use crate::check::{Args, progress};
+use crate::check::Args;
+use crate::sweep::progress;
 use vyre::host::Kernel;
 use vyre::math::{MathOp, OPS};
 use vyre_math::canonical;

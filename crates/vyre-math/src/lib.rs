@@ -5,6 +5,7 @@
 //! language, in `vyre_foundation::math`; nothing here is needed to run them.
 
 pub mod kernel;
+pub mod narrow;
 pub mod oracle;
 pub mod special;
 pub mod ulp;

@@ -1,12 +1,12 @@
-//! Checks the elementary functions of a backend against `core-math`, and measures them.
+//! Checks the elementary functions of a backend against `core-math`. `vyre bench math` measures them.
 //!
 //! `check` runs every f32 argument of the one-argument functions, in chunks, and compares each result to the last bit.
 //! What is done is kept in a state file, so a check that was stopped goes on where it was.
 
-mod bench;
 mod check;
 mod hard;
 mod pairs;
+mod sweep;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -24,15 +24,12 @@ enum Command {
     Check(check::Args),
     /// Find the f32 arguments that a function in f64 does not decide.
     Hard(check::Args),
-    /// Measure functions beside core-math and the C library.
-    Bench(bench::Args),
 }
 
 fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Check(args) => check::run(&args),
         Command::Hard(args) => hard::run(&args),
-        Command::Bench(args) => bench::run(&args),
     };
     match result {
         Ok(true) => ExitCode::SUCCESS,

@@ -1,72 +1,18 @@
 //! Results on the cpu backend: every f16 and bf16, f32 and f64 in part. `vyre-math check` tries every f32.
 
-use vyre::host::Kernel;
-use vyre::ir::{ComputeOp, DataType};
+use vyre::ir::DataType;
 use vyre::math::OPS;
-use vyre_foundation::scalar::meaning;
 use vyre_math::kernel::elements;
 use vyre_math::oracle::{ORACLES, Oracle};
 use vyre_math::ulp::{ULP_MAX, worst};
-use vyre_math::{canonical, special};
-
-/// A number of the type, and a number rounded to it.
-fn convert(ty: DataType, source: DataType, bits: u64) -> u64 {
-    meaning(ComputeOp::Cast, ty, source).expect("floats convert")(&[bits, 0, 0, 0])
-}
-
-/// The function's results for rows of 16-bit arguments.
-fn run(kernel: &Kernel, ty: DataType, columns: [&[u16]; 2]) -> Vec<u16> {
-    let bytes = |column: &[u16]| column.iter().flat_map(|bits| bits.to_le_bytes()).collect::<Vec<u8>>();
-    let count = columns[0].len();
-    let mut launch = kernel.launch().backend("cpu").bytes("x", bytes(columns[0])).size("r", count as u64);
-    if !columns[1].is_empty() {
-        launch = launch.bytes("y", bytes(columns[1]));
-    }
-    let output = launch
-        .grid([(count as u32).div_ceil(256), 1, 1])
-        .run()
-        .unwrap_or_else(|error| panic!("{ty}: {error}"));
-    let result = output.bytes("r").unwrap();
-    result.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect()
-}
+use vyre_math::{canonical, narrow, special};
 
 #[test]
 fn every_16_bit_float_is_rounded_correctly() {
-    let all: Vec<u16> = (0..=u16::MAX).collect();
-    // All pairs of 256 values each.
-    let some = |byte: u16| byte << 8 | byte >> 3;
-    let firsts: Vec<u16> = all.iter().map(|pair| some(pair & 255)).collect();
-    let seconds: Vec<u16> = all.iter().map(|pair| some(pair >> 8)).collect();
-    for (name, oracle) in ORACLES {
-        let op = vyre::math::MathOp::from_name(name).unwrap();
+    for op in OPS {
         for ty in [DataType::F16, DataType::BF16] {
-            let kernel = elements(op, ty).unwrap();
-            let wide = |bits: u16| f64::from_bits(convert(DataType::F64, ty, bits.into()));
-            let (xs, ys) = match oracle {
-                Oracle::One(..) => (&all, &[][..]),
-                Oracle::Two(..) => (&firsts, &seconds[..]),
-            };
-            let got = run(&kernel, ty, [xs, ys]);
-            let mut wrong = Vec::new();
-            for (at, got) in got.into_iter().enumerate() {
-                let exact = match oracle {
-                    Oracle::One(_, f) => f(wide(xs[at])),
-                    Oracle::Two(_, f) => f(wide(xs[at]), wide(ys[at])),
-                };
-                let right = match exact.is_nan() {
-                    true => ty.canonical_nan().unwrap(),
-                    false => convert(ty, DataType::F64, exact.to_bits()),
-                };
-                if u64::from(got) != right {
-                    wrong.push((xs[at], ys.get(at), got, right));
-                }
-            }
-            assert!(
-                wrong.is_empty(),
-                "{name}.{ty}: {} wrong, such as {:x?}",
-                wrong.len(),
-                &wrong[..wrong.len().min(5)]
-            );
+            let Some(wrong) = narrow::wrong(op, ty, "cpu").unwrap() else { continue };
+            assert!(wrong.is_empty(), "{}.{ty}: {} wrong, such as {}", op.name, wrong.len(), wrong[0]);
         }
     }
 }

@@ -58,12 +58,12 @@ gives the same bits, and `vyre opt` shows what runs.
   all 65,536 of f16 and bf16, all pairs of special values and many random ones for those of two.
 
 ```sh
-cargo run --release -p vyre-math -- check                     # everything, on the cpu backend; it takes a while
+cargo run --release -p vyre-math -- check --state done.txt    # everything on the cpu backend; it can be stopped and goes on
 cargo run --release -p vyre-math -- check exp --backend cuda  # one function on another backend
-cargo run --release -p vyre-math -- check --digest            # compare digests of results, without core-math
-cargo run --release -p vyre-math -- check --f64               # how far f64 results are off
-cargo run --release -p vyre-math -- check --state done.txt    # a check that can be stopped and goes on
-cargo run --release -p vyre-math -- bench                     # arguments a second, beside core-math and the C library
+cargo run --release -p vyre-math -- check --type f64          # how far f64 results are off
+cargo run --release -p vyre-math -- check --digest            # all arguments, without core-math: compare digests of results
+cargo run --release -p vyre-math -- check --digest --every 256  # a part of them: seconds on any machine
+cargo run --release -p vyre-cli -- bench math                 # time beside core-math and the C library
 ```
 
 Arguments are reduced with tables, polynomials in f64 do the rest, and the result has an error of one or two units of f64's last
