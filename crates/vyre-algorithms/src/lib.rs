@@ -34,3 +34,4 @@ pub use matmul::Shape;
 pub use plan::{Buffer, Plan, Prepared, Role, Step};
 pub use reduce::Fold;
 pub use scan::Scan;
+pub use sha256::{SHA256_ROUNDS, SHA256_START};

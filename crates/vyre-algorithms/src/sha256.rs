@@ -11,8 +11,9 @@ use vyre_foundation::ir::builder::Val;
 
 const LANES: u32 = 64;
 
+/// What each round of the compression function adds, as FIPS 180-4 says.
 #[rustfmt::skip]
-const K: [u32; 64] = [
+pub const SHA256_ROUNDS: [u32; 64] = [
     0x428a_2f98, 0x7137_4491, 0xb5c0_fbcf, 0xe9b5_dba5, 0x3956_c25b, 0x59f1_11f1, 0x923f_82a4, 0xab1c_5ed5,
     0xd807_aa98, 0x1283_5b01, 0x2431_85be, 0x550c_7dc3, 0x72be_5d74, 0x80de_b1fe, 0x9bdc_06a7, 0xc19b_f174,
     0xe49b_69c1, 0xefbe_4786, 0x0fc1_9dc6, 0x240c_a1cc, 0x2de9_2c6f, 0x4a74_84aa, 0x5cb0_a9dc, 0x76f9_88da,
@@ -23,7 +24,8 @@ const K: [u32; 64] = [
     0x748f_82ee, 0x78a5_636f, 0x84c8_7814, 0x8cc7_0208, 0x90be_fffa, 0xa450_6ceb, 0xbef9_a3f7, 0xc671_78f2,
 ];
 
-const START: [u32; 8] =
+/// The state before a message's first block, as FIPS 180-4 says.
+pub const SHA256_START: [u32; 8] =
     [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
 
 type Word<'k> = Val<'k, u32>;
@@ -48,7 +50,7 @@ fn rounds<'k>(
     mut w: [Word<'k>; 16],
     [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h]: [Word<'k>; 8],
 ) -> [Word<'k>; 8] {
-    for (t, constant) in K.into_iter().enumerate() {
+    for (t, constant) in SHA256_ROUNDS.into_iter().enumerate() {
         let word = w[t % 16];
         let choice = (e & f) ^ (!e & g);
         let t1 = h + turned(e, [6, 11, 25]) + choice + constant + word;
@@ -71,7 +73,7 @@ fn program() -> Program {
         let i = k.workgroup_index() * LANES + k.local_index();
         let to = i << 3;
         k.if_(to.lt(digests.len()), || {
-            let hash = START.map(|word| k.var(word));
+            let hash = SHA256_START.map(|word| k.var(word));
             k.for_(starts.at(i)..starts.at(i + 1), |block| {
                 let first = block << 4;
                 let words: Vec<_> = (0..16).map(|at| blocks.at(first + at)).collect();

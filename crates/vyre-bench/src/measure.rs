@@ -2,7 +2,8 @@
 //!
 //! A sample is the mean of enough calls to last a moment, so that a short dispatch is not lost in the clock's grain. In
 //! each round every contender gives one sample, and each round starts with another contender, so that what the machine
-//! does meanwhile, and what a neighbour leaves in the caches, falls on all alike.
+//! does meanwhile falls on all alike. What a neighbour leaves in caches, clocks and the device's context falls on nobody: each
+//! sample follows untimed calls of its own contender.
 
 use crate::contender::Contender;
 use std::time::{Duration, Instant};
@@ -10,6 +11,8 @@ use vyre::BackendError;
 
 /// How long a sample lasts at least.
 const SAMPLE_NS: f64 = 2e6;
+/// How long a contender runs before each of its samples; one whose calls take longer is not held up by it.
+const SETTLE_NS: f64 = 1e7;
 /// Calls of a sample at most.
 const CALLS_MAX: f64 = 1000.0;
 /// How long the rounds of a group take together, unless the fewest take longer.
@@ -57,6 +60,8 @@ pub struct Times {
 pub(crate) struct Runner<'c> {
     pub(crate) contender: Box<dyn Contender + 'c>,
     calls: usize,
+    /// Untimed calls before a sample.
+    settling: usize,
     walls: Vec<f64>,
     devices: Vec<f64>,
 }
@@ -71,7 +76,8 @@ impl<'c> Runner<'c> {
         let results = contender.written()?;
         let (again_ns, _) = time(&mut *contender, 1)?;
         let calls = (SAMPLE_NS / again_ns).ceil().clamp(1.0, CALLS_MAX) as usize;
-        Ok((Runner { contender, calls, walls: Vec::new(), devices: Vec::new() }, results))
+        let settling = (SETTLE_NS / again_ns).min(CALLS_MAX) as usize;
+        Ok((Runner { contender, calls, settling, walls: Vec::new(), devices: Vec::new() }, results))
     }
 
     /// How long a sample will take, as far as is known.
@@ -80,6 +86,7 @@ impl<'c> Runner<'c> {
     }
 
     fn sample(&mut self) -> Result<(), BackendError> {
+        (0..self.settling).try_for_each(|_| self.contender.run().map(drop))?;
         let (wall, device) = time(&mut *self.contender, self.calls)?;
         self.walls.push(wall);
         self.devices.extend(device);

@@ -30,6 +30,8 @@ pub enum Baselines {
     All,
     /// The plain one, which ratios are to.
     Plain,
+    /// Those that run on a device, in its vendor's language.
+    Device,
     /// None: there are no ratios then.
     None,
 }
@@ -109,7 +111,7 @@ impl Run<'_> {
     /// Compiles the baselines in CUDA, if the backend takes part and they are asked for.
     fn cuda_baselines(&mut self) {
         let beside = self.backends.iter().any(|backend| backend.id() == CUDA);
-        if !beside || self.options.baselines != Baselines::All {
+        if !beside || !matches!(self.options.baselines, Baselines::All | Baselines::Device) {
             return;
         }
         (self.progress)("compiling the baselines in CUDA");
@@ -275,7 +277,7 @@ impl Run<'_> {
         let baselines = match self.options.baselines {
             Baselines::All => benchmark.baselines,
             Baselines::Plain => &benchmark.baselines[..1],
-            Baselines::None => &[],
+            Baselines::Device | Baselines::None => &[],
         };
         let mut entries: Vec<Entry> = baselines.iter().map(Entry::Baseline).collect();
         entries.extend(self.nvcc.as_ref().map(|_| Entry::External(benchmark.name, size)));

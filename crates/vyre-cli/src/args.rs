@@ -219,7 +219,7 @@ pub(crate) struct Bench {
     /// A size of all kernels that are named, or of one
     #[arg(long = "size", value_name = "[KERNEL=]COUNT")]
     pub(crate) sizes: Vec<String>,
-    /// Which baselines take part: all, plain or none
+    /// Which baselines take part: all, plain, device or none
     #[arg(long, value_name = "WHICH", default_value = "all", value_parser = parse_baselines)]
     pub(crate) baseline: vyre_bench::Baselines,
     /// Samples of each contender; as many as fit a few seconds if left out
@@ -311,8 +311,9 @@ fn parse_baselines(text: &str) -> Result<vyre_bench::Baselines, String> {
     match text {
         "all" => Ok(vyre_bench::Baselines::All),
         "plain" => Ok(vyre_bench::Baselines::Plain),
+        "device" => Ok(vyre_bench::Baselines::Device),
         "none" => Ok(vyre_bench::Baselines::None),
-        _ => Err("no such choice. Fix: write `all`, `plain` or `none`".into()),
+        _ => Err("no such choice. Fix: write `all`, `plain`, `device` or `none`".into()),
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use vyre_driver::admission::admit;
 use vyre_driver::backend::private::Sealed;
-use vyre_driver::observability::return_output_slots;
+use vyre_driver::observability::into_slots;
 use vyre_driver::pipeline::PipelineCacheSnapshot;
 use vyre_driver::resident::check_range_count;
 use vyre_driver::{
@@ -73,12 +73,10 @@ impl VyreBackend for CpuBackend {
         config: &DispatchConfig,
         outputs: &mut OutputBuffers,
     ) -> Result<(), BackendError> {
-        let had: Vec<bool> = outputs.iter().map(|slot| slot.capacity() > 0).collect();
-        let timed = launch::dispatch(self, program, inputs, config, self.device.call()?, outputs)?;
-        let taken: Vec<bool> =
-            outputs.iter().zip(had).map(|(slot, had)| had && slot.capacity() == 0).collect();
-        return_output_slots(timed.outputs, &taken, outputs);
-        Ok(())
+        let call = self.device.call()?;
+        into_slots(outputs, |outputs| {
+            launch::dispatch(self, program, inputs, config, call, outputs).map(|timed| timed.outputs)
+        })
     }
 
     fn dispatch_async(

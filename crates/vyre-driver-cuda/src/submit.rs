@@ -204,10 +204,14 @@ fn run(lane: &mut Lane, mut work: Work<'_, Cuda>, stop: &Stop<'_>) -> Result<Tim
     let launches = !work.launches.is_empty() || !work.repeated.is_empty() && work.repeat_count > 0;
     let mut times = Times::default();
     if launches {
-        lane.begin.record(lane.stream)?;
+        if work.timed {
+            lane.begin.record(lane.stream)?;
+        }
         work.launches.iter().try_for_each(|one| launch(lane, one))?;
         repeat(lane, &work.repeated, work.repeat_count)?;
-        lane.end.record(lane.stream)?;
+        if work.timed || stop.is_possible() {
+            lane.end.record(lane.stream)?;
+        }
         times.enqueue = start.elapsed();
         if stop.is_possible() {
             wait(lane, stop)?;
@@ -221,7 +225,7 @@ fn run(lane: &mut Lane, mut work: Work<'_, Cuda>, stop: &Stop<'_>) -> Result<Tim
     if traps && let Some(error) = trap(lane, &work) {
         return Err(error);
     }
-    if launches {
+    if launches && work.timed {
         times.device_ns = lane.begin.nanoseconds_to(&lane.end);
     }
     Ok(times)

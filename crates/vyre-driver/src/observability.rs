@@ -62,8 +62,20 @@ pub fn fill_output_slots(results: Vec<Vec<u8>>, outputs: &mut Vec<Vec<u8>>) {
     return_output_slots(results, &[], outputs);
 }
 
+/// Has `dispatch` take the storage it can use from the slots, and puts the results there.
+pub fn into_slots<E>(
+    outputs: &mut Vec<Vec<u8>>,
+    dispatch: impl FnOnce(&mut Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, E>,
+) -> Result<(), E> {
+    let had: Vec<bool> = outputs.iter().map(|slot| slot.capacity() > 0).collect();
+    let results = dispatch(outputs)?;
+    let taken: Vec<bool> = outputs.iter().zip(had).map(|(slot, had)| had && slot.capacity() == 0).collect();
+    return_output_slots(results, &taken, outputs);
+    Ok(())
+}
+
 /// [`fill_output_slots`] where some results already are in the storage of their slots, which `taken` says.
-pub fn return_output_slots(results: Vec<Vec<u8>>, taken: &[bool], outputs: &mut Vec<Vec<u8>>) {
+fn return_output_slots(results: Vec<Vec<u8>>, taken: &[bool], outputs: &mut Vec<Vec<u8>>) {
     outputs.truncate(results.len());
     for (at, result) in results.into_iter().enumerate() {
         match outputs.get_mut(at) {

@@ -49,6 +49,9 @@ fn control() -> Vec<Fixture> {
         Fixture::new("control", source!("loops"))
             .run([3, 1, 1], &[Edge(96), Zero(96)])
             .run([3, 1, 1], &[Below(1 << 32, 65), Zero(65)]),
+        Fixture::new("control", source!("exits"))
+            .run([2, 1, 1], &[Edge(128), Zero(1024)])
+            .run([1, 1, 1], &[Below(40, 64), Zero(512)]),
         Fixture::new("control", source!("counters"))
             .run([1, 1, 1], &[These(LO), These(HI), Zero(12)])
             .run([3, 1, 1], &[Edge(40), Edge(40), Zero(40)]),
@@ -70,7 +73,7 @@ fn folds() -> Vec<Fixture> {
         Fixture::new("folds", source!("folds"))
             .run([2, 1, 1], &[Edge(128), Zero(1024)])
             .run([1, 1, 1], &[Below(3, 64), Zero(512)]),
-        Fixture::new("folds", source!("float_folds")).run([2, 1, 1], &[Edge(128), Zero(512)]),
+        Fixture::new("folds", source!("float_folds")).run([2, 1, 1], &[Edge(128), Zero(1024)]),
     ]
 }
 

@@ -6,6 +6,7 @@ use crate::admission::{CheckedProgram, admit, check};
 use crate::backend::{VyreBackend, private::Sealed};
 use crate::config::DispatchConfig;
 use crate::error::BackendError;
+use crate::observability::into_slots;
 use crate::pipeline::{PipelineCache, PipelineCacheSnapshot, PipelineKey};
 use crate::profile::DeviceProfile;
 use crate::resident::ResidentTable;
@@ -264,7 +265,7 @@ impl<Q: Queue> VyreBackend for QueueBackend<Q> {
         inputs: &[&[u8]],
         config: &DispatchConfig,
     ) -> Result<Vec<Vec<u8>>, BackendError> {
-        run::dispatch(self, program, inputs, config, false).map(|timed| timed.outputs)
+        run::dispatch(self, program, inputs, config, false, &mut Vec::new()).map(|timed| timed.outputs)
     }
 
     fn dispatch_borrowed_timed(
@@ -273,7 +274,19 @@ impl<Q: Queue> VyreBackend for QueueBackend<Q> {
         inputs: &[&[u8]],
         config: &DispatchConfig,
     ) -> Result<TimedDispatchResult, BackendError> {
-        run::dispatch(self, program, inputs, config, true)
+        run::dispatch(self, program, inputs, config, true, &mut Vec::new())
+    }
+
+    fn dispatch_borrowed_into(
+        &self,
+        program: &Program,
+        inputs: &[&[u8]],
+        config: &DispatchConfig,
+        outputs: &mut OutputBuffers,
+    ) -> Result<(), BackendError> {
+        into_slots(outputs, |outputs| {
+            run::dispatch(self, program, inputs, config, false, outputs).map(|timed| timed.outputs)
+        })
     }
 
     fn dispatch_async(
@@ -369,7 +382,7 @@ impl<Q: Queue> VyreBackend for QueueBackend<Q> {
         resources: &[Resource],
         config: &DispatchConfig,
     ) -> Result<TimedDispatchResult, BackendError> {
-        run::dispatch_resident(self, program, resources, config)
+        run::dispatch_resident(self, program, resources, config, true)
     }
 
     fn dispatch_resident_sequence_read_ranges_into(
@@ -427,7 +440,7 @@ impl<Q: Queue> VyreBackend for QueueBackend<Q> {
     ) -> Result<(), BackendError> {
         let checked = check(program, config.workgroup_override)?;
         let resources = self.resident().resources_of(&checked, inputs, outputs)?;
-        self.dispatch_resident_timed(program, &resources, config).map(|_| ())
+        run::dispatch_resident(self, program, &resources, config, false).map(|_| ())
     }
 
     fn compile_native(

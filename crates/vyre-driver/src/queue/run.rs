@@ -19,13 +19,14 @@ use std::time::{Duration, Instant};
 use vyre_foundation::ir::{Node, Program, walk};
 use vyre_foundation::launch::{indirect, indirect_grid};
 
-/// Runs a program on host bytes.
+/// Runs a program on host bytes. Results go to storage of `slots` where it is large enough, which is taken from there.
 pub(super) fn dispatch<Q: Queue>(
     backend: &QueueBackend<Q>,
     program: &Program,
     inputs: &[&[u8]],
     config: &DispatchConfig,
     timed: bool,
+    slots: &mut OutputBuffers,
 ) -> Result<TimedDispatchResult, BackendError> {
     let start = Instant::now();
     let (queue, _) = backend.begin()?;
@@ -39,7 +40,15 @@ pub(super) fn dispatch<Q: Queue>(
     let memories = memories?;
     let mut outputs = OutputBuffers::new();
     for plan in admission.bindings.iter().filter(|plan| plan.output.is_some()) {
-        outputs.push(host_bytes(plan.byte_len)?);
+        let slot = slots.get_mut(outputs.len()).filter(|slot| slot.capacity() >= plan.byte_len);
+        outputs.push(match slot {
+            Some(slot) => {
+                let mut bytes = std::mem::take(slot);
+                bytes.resize(plan.byte_len, 0);
+                bytes
+            }
+            None => host_bytes(plan.byte_len)?,
+        });
     }
     let mut work = Work { timed, ..Work::none() };
     let mut slots = outputs.iter_mut();
@@ -271,12 +280,13 @@ pub(super) fn dispatch_resident<Q: Queue>(
     program: &Program,
     resources: &[Resource],
     config: &DispatchConfig,
+    timed: bool,
 ) -> Result<TimedDispatchResult, BackendError> {
     let start = Instant::now();
     let stop = Stop::new(config, start);
     let (queue, generation) = backend.begin()?;
     let times = Step::new(backend, &queue, program, resources, config, &stop)
-        .and_then(|step| run(backend, &queue, [&[&step], &[]], 0, Vec::new(), &stop, true))
+        .and_then(|step| run(backend, &queue, [&[&step], &[]], 0, Vec::new(), &stop, timed))
         .map_err(|error| backend.cause(generation, error))?;
     backend.still(generation)?;
     with_times(OutputBuffers::new(), start, times)

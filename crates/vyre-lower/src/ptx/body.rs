@@ -84,7 +84,7 @@ pub(super) struct Emit<'a> {
     /// The lane of this thread that is being emitted.
     pub(super) lane: usize,
     /// By lane. What lanes share stands with the first.
-    values: Vec<Vec<Reg>>,
+    pub(super) values: Vec<Vec<Reg>>,
     locals: Vec<Vec<Place>>,
     /// The place along x of the thread's first lane in the grid, where it is not the thread's own.
     first_x: Option<Reg>,
@@ -120,6 +120,8 @@ pub(super) struct Emit<'a> {
     pub(super) taken: HashSet<u32>,
     /// Stores that wait for the last of them, with their lines.
     pub(super) stores: HashMap<u32, (Vec<Node>, Vec<u32>)>,
+    /// Whether locals get a new register with each value.
+    pub(super) renames: bool,
     /// Lines that unrolling has added.
     pub(super) unrolled: usize,
 }
@@ -167,6 +169,7 @@ impl<'a> Emit<'a> {
             neighbours,
             taken: HashSet::new(),
             stores: HashMap::new(),
+            renames: false,
             unrolled: 0,
         }
     }

@@ -212,6 +212,7 @@ impl Emit<'_> {
     pub(super) fn set(&mut self, ty: DataType, local: Local, index: Option<Operand>, value: Operand) {
         let value = self.operand(value);
         match (self.local(local).clone(), index) {
+            (Place::Register(_), None) if self.renames => *self.local(local) = Place::Register(value),
             (Place::Register(reg), None) => {
                 self.line(&format!("mov.{} {reg}, {value};", Width::of(ty).bits()))
             }

@@ -3,9 +3,13 @@
 //! `ptxas` leaves loops as it finds them, and a short body then pays as much for its counter as for its work. So the body
 //! is written several times in a row, with the counter of each; where the number of trips is not known, a second, plain
 //! loop takes what is left.
+//!
+//! A loop that does nothing but arithmetic and leaves on a condition runs four trips before it looks at their four
+//! conditions. What trips after the first true one computed is dropped: they had no effect but on locals, which get the values
+//! of the trip that left.
 
-use super::body::{Emit, Reg, Width};
-use vyre_foundation::ir::{Block, Literal, Node, Operand, Value, walk};
+use super::body::{Emit, Place, Reg, Width};
+use vyre_foundation::ir::{Block, Literal, Local, Node, Operand, Value, walk};
 
 /// Lines of a loop that becomes straight code.
 const STRAIGHT_LINES_MAX: usize = 640;
@@ -18,11 +22,31 @@ const TILE_LINES: usize = 128;
 /// Lines that unrolling may add to a program.
 const ADDED_LINES_MAX: usize = 8192;
 
+/// Trips whose conditions to leave are asked together. Each has a predicate until then, and a device has seven.
+const ASKED_TOGETHER: u32 = 4;
+
 /// How often a body is written.
 struct Copies {
     count: u32,
     /// How many trips there are, if that is known.
     trips: Option<u32>,
+}
+
+/// Where a trip may leave its loop.
+struct Left {
+    /// Whether it or an earlier one did.
+    gone: Reg,
+    /// What its counter is above the register's, and what it knows there.
+    count: u32,
+    values: Vec<Reg>,
+    locals: Vec<Reg>,
+}
+
+/// A local that a loop sets.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Set {
+    local: Local,
+    width: Width,
 }
 
 impl Copies {
@@ -137,16 +161,115 @@ impl Emit<'_> {
             let few = self.op(Width::Pred, "setp.le.u32", &[&left, &before_last]);
             self.line(&format!("@{few} bra $L{rest};"));
         }
+        let locals = left_by_locals(body)
+            .filter(|_| self.coarse.lanes == 1 && copies.count.is_multiple_of(ASKED_TOGETHER));
         for copy in 0..copies.count {
             // Many bodies never look at their counter, or only where they break: it is made where it is read.
             self.counters[counter.index()] = copy.wrapping_mul(step);
-            self.trip(counter, i.to_owned(), body, start, end);
+            match &locals {
+                None => self.trip(counter, i.to_owned(), body, start, end),
+                Some(locals) if copy.is_multiple_of(ASKED_TOGETHER) => {
+                    self.bind(counter, i.to_owned());
+                    self.ask_later((counter, step), body, locals, start, end);
+                }
+                Some(_) => {}
+            }
         }
         self.counters[counter.index()] = 0;
         let last = (copies.count - 1).wrapping_mul(step).to_string();
         let last = self.op(Width::B32, "add.u32", &[i, &last]);
         self.go_on([i, &last, hi], step, [head, end]);
         self.line(&format!("bra $L{end};"));
+    }
+
+    /// Several trips, and then the question whether one of them left the loop. The counter stands at the first.
+    fn ask_later(
+        &mut self,
+        (counter, step): (Value, u32),
+        body: &Block,
+        locals: &[Set],
+        start: u32,
+        end: u32,
+    ) {
+        let before = self.registers_of(locals);
+        let mut left: Vec<Left> = Vec::new();
+        self.renames = true;
+        for _ in 0..ASKED_TOGETHER {
+            self.site = start;
+            for node in body {
+                if let Node::If { cond, then, .. } = node {
+                    let mut gone = self.operand(*cond);
+                    if let Some(earlier) = left.last() {
+                        gone = self.op(Width::Pred, "or.pred", &[&gone, &earlier.gone]);
+                    }
+                    let count = self.counters[counter.index()];
+                    left.push(Left {
+                        gone,
+                        count,
+                        values: self.values[0].clone(),
+                        locals: self.registers_of(locals),
+                    });
+                    self.site += 1 + then.len() as u32;
+                } else {
+                    self.node(node);
+                    self.site += 1;
+                }
+            }
+            self.counters[counter.index()] = self.counters[counter.index()].wrapping_add(step);
+        }
+        let (after, go_on) = (self.registers_of(locals), self.new_label());
+        if let Some(last) = left.last() {
+            self.line(&format!("@!{} bra $L{go_on};", last.gone));
+        }
+        let values = self.after_leaving(counter, body, locals, &left);
+        self.renames = false;
+        self.move_to(locals, &before, &values);
+        self.line(&format!("bra $L{end};"));
+        self.label(go_on);
+        self.move_to(locals, &before, &after);
+        self.keep_in(locals, &before);
+    }
+
+    /// What the first trip that left makes of the locals, knowing that one did.
+    fn after_leaving(&mut self, counter: Value, body: &Block, locals: &[Set], left: &[Left]) -> Vec<Reg> {
+        let exit =
+            body.iter().find_map(|node| if let Node::If { then, .. } = node { Some(then) } else { None });
+        let mut chosen: Vec<Reg> = Vec::new();
+        for trip in left.iter().rev() {
+            self.values[0].clone_from(&trip.values);
+            self.counters[counter.index()] = trip.count;
+            self.keep_in(locals, &trip.locals);
+            let then = exit.into_iter().flatten().filter(|node| **node != Node::Break);
+            then.for_each(|node| self.node(node));
+            let own = self.registers_of(locals);
+            chosen = match chosen.is_empty() {
+                true => own,
+                false => (0..own.len())
+                    .map(|at| self.select(locals[at].width, &trip.gone, &own[at], &chosen[at]))
+                    .collect(),
+            };
+        }
+        chosen
+    }
+
+    fn registers_of(&mut self, locals: &[Set]) -> Vec<Reg> {
+        let register = |place: &Place| match place {
+            Place::Register(register) => register.clone(),
+            Place::Nowhere | Place::Array { .. } => unreachable!("only locals in registers come here"),
+        };
+        locals.iter().map(|set| register(self.local(set.local))).collect()
+    }
+
+    fn keep_in(&mut self, locals: &[Set], registers: &[Reg]) {
+        for (set, register) in locals.iter().zip(registers) {
+            *self.local(set.local) = Place::Register(register.clone());
+        }
+    }
+
+    fn move_to(&mut self, locals: &[Set], to: &[Reg], from: &[Reg]) {
+        for ((set, to), from) in locals.iter().zip(to).zip(from) {
+            self.line(&format!("mov.{} {to}, {from};", set.width.bits()));
+        }
     }
 
     fn plain_loop(&mut self, counter: Value, [i, hi]: [&str; 2], step: u32, body: &Block, end: u32) {
@@ -176,4 +299,34 @@ impl Emit<'_> {
         self.line(&format!("add.u32 {i}, {last}, {step};"));
         self.line(&format!("bra $L{head};"));
     }
+}
+
+/// The locals that a body sets, if it is arithmetic with one place where it leaves its loop.
+fn left_by_locals(body: &Block) -> Option<Vec<Set>> {
+    let mut locals = Vec::new();
+    let mut is_plain = |node: &Node| match node {
+        Node::Compute { .. } | Node::Builtin { .. } | Node::Len { .. } => true,
+        Node::Get { index, .. } => index.is_none(),
+        Node::Set { local, ty, index: None, .. } => {
+            let set = Set { local: *local, width: Width::of(*ty) };
+            if !locals.contains(&set) {
+                locals.push(set);
+            }
+            true
+        }
+        _ => false,
+    };
+    let mut exits = 0;
+    for node in body {
+        match node {
+            Node::If { then, otherwise, .. } => {
+                let (last, before) = then.split_last()?;
+                let leaves = *last == Node::Break && otherwise.is_empty() && before.iter().all(&mut is_plain);
+                exits += 1;
+                leaves.then_some(())?;
+            }
+            other => is_plain(other).then_some(())?,
+        }
+    }
+    (exits == 1).then_some(locals)
 }
