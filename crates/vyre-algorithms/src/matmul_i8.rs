@@ -29,6 +29,8 @@ const TILES: [Tile; 3] = [
 ];
 /// Steps along k that rows are made of where they are whole: pairs of slices, of every tile.
 const WHOLE: u32 = 128;
+/// Elements of c from which on there are enough of the largest tiles for a device.
+const LARGE: usize = 1 << 20;
 /// Rows of tiles whose workgroups follow each other, so that those that run together share rows and columns.
 const BAND: u32 = 8;
 
@@ -173,8 +175,9 @@ impl Plan {
             let grid = [n.div_ceil(tile.columns).max(1), m.div_ceil(tile.rows).max(1), 1];
             (program(*tile, whole), grid)
         };
-        // Bytes that are asked for one by one leave too few registers for the largest.
-        let choices: Vec<_> = TILES[usize::from(!whole)..].iter().map(choice).collect();
+        // Bytes that are asked for one by one leave too few registers for the largest, and a small product too few workgroups.
+        let large = whole && shape.m * shape.n >= LARGE;
+        let choices: Vec<_> = TILES[usize::from(!large)..].iter().map(choice).collect();
         plan.step_of(&choices, &[size, a, b, c]);
         Ok(plan)
     }

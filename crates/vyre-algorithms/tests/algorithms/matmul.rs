@@ -70,13 +70,24 @@ fn about_the_tiles() {
         [3, 4, 24],
         [5, 256, 0],
         [35, 260, 128],
-        [129, 68, 256],
         [130, 6, 9],
         [4, 4, 64],
         [129, 8, 128],
     ] {
         check(Shape { m, n, k }, 7);
     }
+}
+
+/// As many tiles as take the largest, and their edges: too many for the interpreter.
+#[test]
+fn large_products() {
+    let (m, n, k) = (1030, 1028, 128);
+    let elements = |seed, len| (0..len).map(|at| random(seed, at) as i8).collect::<Vec<i8>>();
+    let (a, b) = (elements(1, m * k), elements(2, n * k));
+    let product = |a: &i8, b: &i8| i32::from(*a) * i32::from(*b);
+    let element = |a: &[i8], b: &[i8]| a.iter().zip(b).map(|(a, b)| product(a, b)).sum::<i32>();
+    let c: Vec<i32> = a.chunks(k).flat_map(|a| b.chunks(k).map(|b| element(a, b))).collect();
+    assert!(vyre_algorithms::matmul_i8(&cpu(), Shape { m, n, k }, &a, &b).unwrap() == c);
 }
 
 #[test]

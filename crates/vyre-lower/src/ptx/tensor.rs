@@ -182,12 +182,15 @@ impl Emit<'_> {
         let plans: Vec<Plan> = body.iter().filter_map(|node| self.plan_of(node)).collect();
         let Some(plan) = plans.first().copied().filter(|_| self.held.is_none()) else { return false };
         let c = plan.tiles[0].0;
+        // How many lines touch c, and how many may write it.
         let [inside, all] = [body, &self.parts.body.block].map(|block| {
             let mut touched = [0; 2];
             walk(block, |_, _, node| {
-                let (reads, writes) = touches(node, c);
-                touched[0] += usize::from(reads || writes);
-                touched[1] += usize::from(writes);
+                let mut named = false;
+                node.for_each_buffer(|buffer| named |= buffer == c);
+                let reads = matches!(node, Node::Load { .. } | Node::UniformLoad { .. } | Node::Len { .. });
+                touched[0] += usize::from(named);
+                touched[1] += usize::from(named && !reads);
             });
             touched
         });
@@ -498,36 +501,5 @@ impl Emit<'_> {
         }
         self.line("wgmma.commit_group.sync.aligned;");
         self.label(idle);
-    }
-}
-
-/// Whether a line reads and whether it writes a buffer of workgroup memory.
-fn touches(node: &Node, buffer: BufferId) -> (bool, bool) {
-    match node {
-        Node::Load { buffer: other, .. } | Node::UniformLoad { buffer: other, .. } => {
-            (*other == buffer, false)
-        }
-        Node::Store { buffer: other, .. } | Node::Atomic { buffer: other, .. } => (false, *other == buffer),
-        Node::Mma { c, a, b, .. } => (a.buffer == buffer || b.buffer == buffer, c.buffer == buffer),
-        Node::Compute { .. }
-        | Node::Builtin { .. }
-        | Node::Subgroup { .. }
-        | Node::Len { .. }
-        | Node::Get { .. }
-        | Node::Set { .. }
-        | Node::Var { .. }
-        | Node::If { .. }
-        | Node::For { .. }
-        | Node::Break
-        | Node::Continue
-        | Node::Call { .. }
-        | Node::Return { .. }
-        | Node::Barrier { .. }
-        | Node::IndirectDispatch { .. }
-        | Node::AllReduce { .. }
-        | Node::AllGather { .. }
-        | Node::ReduceScatter { .. }
-        | Node::Broadcast { .. }
-        | Node::Trap { .. } => (false, false),
     }
 }
