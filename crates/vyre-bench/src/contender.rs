@@ -20,6 +20,8 @@ pub enum Mode {
     Resident,
     /// A backend on bytes of the host, transfers included.
     Host,
+    /// A backend on its own buffers, with floats as its device has them: fast, and not exact.
+    Loose,
 }
 
 impl Mode {
@@ -29,6 +31,7 @@ impl Mode {
             Mode::Baseline => "baseline",
             Mode::Resident => "resident",
             Mode::Host => "host",
+            Mode::Loose => "native",
         }
     }
 }
@@ -83,6 +86,7 @@ impl Contender for Native<'_> {
 /// A backend on resident buffers.
 pub(crate) struct Resident<'c> {
     backend: Arc<dyn VyreBackend>,
+    is_exact: bool,
     case: &'c Case,
     reads: Vec<Resource>,
     writes: Vec<Resource>,
@@ -92,9 +96,14 @@ pub(crate) struct Resident<'c> {
 
 impl Resident<'_> {
     /// Allocates and fills every buffer.
-    pub(crate) fn new(backend: Arc<dyn VyreBackend>, case: &Case) -> Result<Resident<'_>, BackendError> {
+    pub(crate) fn new(
+        backend: Arc<dyn VyreBackend>,
+        is_exact: bool,
+        case: &Case,
+    ) -> Result<Resident<'_>, BackendError> {
+        let (reads, writes, bound) = (Vec::new(), Vec::new(), Vec::new());
         // Built up in place, so that what was allocated before an error is freed.
-        let mut this = Resident { backend, case, reads: Vec::new(), writes: Vec::new(), bound: Vec::new() };
+        let mut this = Resident { backend, is_exact, case, reads, writes, bound };
         for words in &case.reads {
             let resource = this.backend.allocate_resident(words.len() * 4)?;
             this.reads.push(resource.clone());
@@ -143,6 +152,10 @@ impl Contender for Resident<'_> {
     fn written(&mut self) -> Result<Vec<Vec<u32>>, BackendError> {
         let download = |resource: &Resource| Ok(words(&self.backend.download_resident(resource)?));
         self.writes.iter().map(download).collect()
+    }
+
+    fn is_exact(&self) -> bool {
+        self.is_exact
     }
 }
 

@@ -136,7 +136,7 @@ pub(crate) fn device(backend: &Arc<dyn VyreBackend>) -> Result<Limits, Error> {
     };
     let lanes = u64::from(DEVICE_LANES);
     let rate = |case: &Case, work: u64| -> Result<f64, Error> {
-        let mut contender = Resident::new(Arc::clone(backend), case)?;
+        let mut contender = Resident::new(Arc::clone(backend), true, case)?;
         contender.run()?;
         let mut rate: f64 = 0.0;
         for _ in 0..TRIES {

@@ -220,7 +220,7 @@ impl Colours {
         let at = self.backends.iter().position(|id| Some(id.as_str()) == backend);
         match (at, mode) {
             (Some(at), Mode::Host) => BACKENDS[at % BACKENDS.len()][1],
-            (Some(at), Mode::Resident | Mode::Baseline) => BACKENDS[at % BACKENDS.len()][0],
+            (Some(at), Mode::Resident | Mode::Baseline | Mode::Loose) => BACKENDS[at % BACKENDS.len()][0],
             (None, _) => TUNED,
         }
     }
@@ -229,6 +229,7 @@ impl Colours {
         let name = |backend: &Option<String>, mode: Mode| match (backend, mode) {
             (None, _) => "Rust, blocked or with wide vectors".to_owned(),
             (Some(id), Mode::Host) => format!("{id}, host's bytes in and out"),
+            (Some(id), Mode::Loose) => format!("{id}, floats as the device has them"),
             (Some(id), Mode::Resident | Mode::Baseline) => format!("{id}, resident buffers"),
         };
         let entry = |(backend, mode): &(Option<String>, Mode)| {

@@ -75,7 +75,9 @@ pub enum Outcome {
 pub struct Figures {
     /// What the clock says.
     pub times: Times,
-    /// Its time over that of the plain baseline, in the same group.
+    /// Whether its results have other bits, which only those may have that do not promise any.
+    pub differs: bool,
+    /// Its time over that of the baseline, in the same group.
     pub ratio: Option<f64>,
     /// The limit that is met first and how much of it is reached, above 1 where data stays in caches; `None` where
     /// the limits were not measured.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use vyre::driver::registry;
 use vyre::host::Error;
+use vyre::wgpu::{ShaderChoice, WgpuConfig};
 use vyre::{BackendError, VyreBackend};
 
 /// A backend that would take longer than this for one run is given a smaller size ...
@@ -34,6 +35,8 @@ pub enum Baselines {
     Device,
     /// None: there are no ratios then.
     None,
+    /// The backend itself with floats as its device has them, where it can do that (`wgpu`): what exactness costs.
+    Native,
 }
 
 /// What is to be measured.
@@ -58,9 +61,12 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, 
     for id in &options.backends {
         backends.push(registry::open(id)?);
     }
+    let is_native = options.baselines == Baselines::Native;
+    let loose = |id: &String| (is_native && id == WGPU).then(open_loose).transpose();
+    let loose = options.backends.iter().map(loose).collect::<Result<_, _>>()?;
     let (limits, groups, cold_ns) = (Vec::new(), Vec::new(), Vec::new());
     let notes = if options.quick { Vec::new() } else { busy() };
-    let mut run = Run { options, backends, limits, notes, groups, cold_ns, nvcc: None, progress };
+    let mut run = Run { options, backends, loose, limits, notes, groups, cold_ns, nvcc: None, progress };
     run.cuda_baselines();
     run.device_limits();
     for benchmark in &options.benchmarks {
@@ -71,6 +77,12 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, 
     let Run { limits, mut groups, notes, .. } = run;
     groups.iter_mut().for_each(|group| conclude(group, &limits));
     Ok(Report { machine: Machine::this(), limits, groups, notes })
+}
+
+/// The backend `wgpu` with floats as its device has them.
+fn open_loose() -> Result<Arc<dyn VyreBackend>, BackendError> {
+    let config = WgpuConfig { shaders: ShaderChoice::Loose, ..WgpuConfig::from_env()? };
+    Ok(Arc::new(vyre::wgpu::open(&config)?))
 }
 
 /// A note where others use the processor too, as far as this can be known.
@@ -86,6 +98,8 @@ fn busy() -> Vec<String> {
 struct Run<'o> {
     options: &'o Options,
     backends: Vec<Arc<dyn VyreBackend>>,
+    /// The same with floats as their devices have them, where that takes part.
+    loose: Vec<Option<Arc<dyn VyreBackend>>>,
     limits: Vec<(String, Limits)>,
     notes: Vec<String>,
     groups: Vec<Group>,
@@ -102,10 +116,13 @@ enum Entry {
     External(&'static str, u32),
     Resident(usize),
     Host(usize),
+    Loose(usize),
 }
 
 /// The backend that CUDA's own programs run beside.
 const CUDA: &str = "cuda";
+/// The backend that can leave floats to its device.
+const WGPU: &str = "wgpu";
 
 impl Run<'_> {
     /// Compiles the baselines in CUDA, if the backend takes part and they are asked for.
@@ -277,15 +294,18 @@ impl Run<'_> {
         let baselines = match self.options.baselines {
             Baselines::All => benchmark.baselines,
             Baselines::Plain => &benchmark.baselines[..1],
-            Baselines::Device | Baselines::None => &[],
+            Baselines::Device | Baselines::Native | Baselines::None => &[],
         };
         let mut entries: Vec<Entry> = baselines.iter().map(Entry::Baseline).collect();
         entries.extend(self.nvcc.as_ref().map(|_| Entry::External(benchmark.name, size)));
         for at in backends {
+            entries.extend(self.loose[*at].as_ref().map(|_| Entry::Loose(*at)));
             if self.backends[*at].supports_resident_dispatch() {
                 entries.push(Entry::Resident(*at));
             }
-            entries.push(Entry::Host(*at));
+            if self.loose[*at].is_none() {
+                entries.push(Entry::Host(*at));
+            }
         }
         entries
     }
@@ -298,6 +318,7 @@ impl Run<'_> {
             Entry::External(name, _) => (external::label(name).to_owned(), Mode::Baseline, None),
             Entry::Resident(at) => (id(at), Mode::Resident, Some(at)),
             Entry::Host(at) => (format!("{} host", id(at)), Mode::Host, Some(at)),
+            Entry::Loose(at) => (format!("{} native", id(at)), Mode::Loose, Some(at)),
         };
         let cold_ns = backend.and_then(|at| self.cold_ns[*at]);
         let beside = matches!(entry, Entry::External(..)).then(|| CUDA.to_owned());
@@ -314,7 +335,11 @@ impl Run<'_> {
         Ok(Some(match (entry, &self.nvcc) {
             (Entry::Baseline(baseline), _) => Box::new(Native::new(case, baseline)),
             (Entry::Host(at), _) => Box::new(Host::new(backend(at), case)),
-            (Entry::Resident(at), _) => Box::new(Resident::new(backend(at), case).map_err(failed)?),
+            (Entry::Resident(at), _) => Box::new(Resident::new(backend(at), true, case).map_err(failed)?),
+            (Entry::Loose(at), _) => {
+                let Some(loose) = &self.loose[*at] else { return Ok(None) };
+                Box::new(Resident::new(Arc::clone(loose), false, case).map_err(failed)?)
+            }
             (Entry::External(name, size), Some(nvcc)) => {
                 match External::new(nvcc, name, *size, case).map_err(failed)? {
                     Some(external) => Box::new(external),
@@ -356,6 +381,7 @@ impl Entry {
             Entry::External(name, _) => Entry::External(name, size),
             Entry::Resident(at) => Entry::Resident(*at),
             Entry::Host(at) => Entry::Host(*at),
+            Entry::Loose(at) => Entry::Loose(*at),
         }
     }
 }
@@ -408,23 +434,27 @@ fn cold(backend: &Arc<dyn VyreBackend>, case: &Case) -> Option<f64> {
 fn outcome(runner: &mut Runner<'_>, full: &Checked) -> Outcome {
     let exact = runner.contender.is_exact();
     let again = runner.again().map_err(failed);
-    let compare = |written: Vec<Vec<u32>>| full.compare("after the rounds, against plain Rust", &written);
-    match again.and_then(|written| if exact { compare(written) } else { Ok(()) }) {
-        Ok(()) => Outcome::Measured(Figures { times: runner.times(), ratio: None, limit: None }),
+    match again.map(|written| full.compare("after the rounds, against plain Rust", &written)) {
+        Ok(Err(outcome)) if exact => outcome,
+        Ok(compared) => {
+            let differs = compared.is_err();
+            Outcome::Measured(Figures { times: runner.times(), differs, ratio: None, limit: None })
+        }
         Err(outcome) => outcome,
     }
 }
 
-/// Every contender's time over the plain baseline's, and how much of its device's limits it reaches.
+/// Every contender's time over the baseline's, and how much of its device's limits it reaches.
 fn conclude(group: &mut Group, limits: &[(String, Limits)]) {
-    let is_plain = |row: &&Row| row.mode == Mode::Baseline && row.contender == PLAIN;
-    let plain = group.rows.iter().find(is_plain).and_then(Row::figures);
-    let plain_ns = plain.map(|figures| figures.times.wall.median_ns);
+    let is_base =
+        |row: &&Row| row.mode == Mode::Loose || (row.mode == Mode::Baseline && row.contender == PLAIN);
+    let base = group.rows.iter().find(is_base).and_then(Row::figures);
+    let base_ns = base.map(|figures| figures.times.wall.median_ns);
     for row in &mut group.rows {
         let device = row.backend.as_deref().filter(|id| !limits::is_on_host(id)).unwrap_or(HOST);
         let limits = limits.iter().find(|(id, _)| id == device);
         let Outcome::Measured(figures) = &mut row.outcome else { continue };
-        figures.ratio = plain_ns.map(|plain_ns| figures.times.wall.median_ns / plain_ns);
+        figures.ratio = base_ns.map(|base_ns| figures.times.wall.median_ns / base_ns);
         figures.limit = limits.map(|(_, limits)| {
             let (bound, floor) = limits::floor(limits, group.bytes, group.ops, group.benchmark);
             (bound, floor / (figures.work_ns() / 1e9))

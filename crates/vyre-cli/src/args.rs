@@ -203,6 +203,7 @@ Examples:
   vyre bench matmul --size 1024 --baseline plain
   vyre bench --size saxpy=256M --size mix=64M --json
   vyre bench --backend none                    only the baselines
+  vyre bench --backend wgpu --baseline native  what exact floats cost, by kernel and by op
   vyre bench --plot bench.svg
   vyre bench --quick                           tiny sizes: right results rather than times
   vyre bench --list";
@@ -219,7 +220,7 @@ pub(crate) struct Bench {
     /// A size of all kernels that are named, or of one
     #[arg(long = "size", value_name = "[KERNEL=]COUNT")]
     pub(crate) sizes: Vec<String>,
-    /// Which baselines take part: all, plain, device or none
+    /// Which baselines take part: all, plain, device or none; native for wgpu with inexact floats
     #[arg(long, value_name = "WHICH", default_value = "all", value_parser = parse_baselines)]
     pub(crate) baseline: vyre_bench::Baselines,
     /// Samples of each contender; as many as fit a few seconds if left out
@@ -313,7 +314,8 @@ fn parse_baselines(text: &str) -> Result<vyre_bench::Baselines, String> {
         "plain" => Ok(vyre_bench::Baselines::Plain),
         "device" => Ok(vyre_bench::Baselines::Device),
         "none" => Ok(vyre_bench::Baselines::None),
-        _ => Err("no such choice. Fix: write `all`, `plain`, `device` or `none`".into()),
+        "native" => Ok(vyre_bench::Baselines::Native),
+        _ => Err("no such choice. Fix: write `all`, `plain`, `device`, `native` or `none`".into()),
     }
 }
 

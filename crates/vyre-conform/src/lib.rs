@@ -41,7 +41,7 @@ mod time;
 
 pub use batch::{Level, Track};
 pub use certificate::{Certificate, CertificateError, PublicKey, Sample, SecretKey, Trust, Verified};
-pub use check::check_program;
+pub use check::{RandomReport, check_program, check_random};
 #[cfg(feature = "cli")]
 pub use command::main;
 pub use contract::{Convention, DispatchConfig, Feature, OutputInit, Profile, VyreBackend};

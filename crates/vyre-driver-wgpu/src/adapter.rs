@@ -11,6 +11,8 @@ use wgpu::{Backends, DeviceType};
 pub struct WgpuConfig {
     /// Which device.
     pub adapter: Selection,
+    /// How shaders for it are made.
+    pub shaders: ShaderChoice,
     /// Where compiled kernels and verdicts are kept between processes; `None` keeps none.
     pub cache: Option<PathBuf>,
 }
@@ -27,9 +29,24 @@ pub enum Selection {
     Name(String),
 }
 
+/// How shaders are made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ShaderChoice {
+    /// In the fastest way that is exact on the device.
+    #[default]
+    Fastest,
+    /// As SPIR-V of our own, where that is exact.
+    SpirV,
+    /// As WGSL, with floats as integers.
+    Wgsl,
+    /// With floats as plain WGSL would have them. Results are the device's own, so this is for measuring what exactness costs
+    /// and for nothing else: no variable asks for it.
+    Loose,
+}
+
 impl WgpuConfig {
     /// The device that `VYRE_WGPU_ADAPTER` names by number or by a part of its name, or the first; `none` is none at all.
-    /// Kernels are kept in `VYRE_CACHE`, or in the user's directory for caches. An empty `VYRE_CACHE` keeps none.
+    /// `VYRE_WGPU_SHADERS` insists on `spirv` or `wgsl`. Kernels are kept in `VYRE_CACHE`, or in the user's directory for caches. An empty `VYRE_CACHE` keeps none.
     pub fn from_env() -> Result<WgpuConfig, BackendError> {
         let adapter = match std::env::var("VYRE_WGPU_ADAPTER") {
             Err(_) => Selection::First,
@@ -41,7 +58,16 @@ impl WgpuConfig {
                 Err(_) => Selection::Name(text),
             },
         };
-        Ok(WgpuConfig { adapter, cache: cache_dir(ID) })
+        let shaders = match std::env::var("VYRE_WGPU_SHADERS").as_deref() {
+            Err(_) => ShaderChoice::Fastest,
+            Ok("spirv") => ShaderChoice::SpirV,
+            Ok("wgsl") => ShaderChoice::Wgsl,
+            Ok(other) => {
+                let reason = format!("VYRE_WGPU_SHADERS is `{}`", other.escape_debug());
+                return Err(unavailable(reason, "write `spirv` or `wgsl`, or unset it"));
+            }
+        };
+        Ok(WgpuConfig { adapter, shaders, cache: cache_dir(ID) })
     }
 }
 

@@ -65,12 +65,14 @@ pub(crate) struct Device {
     pub(crate) adapter: Adapter,
     pub(crate) limits: wgpu::Limits,
     pub(crate) features: Features,
+    /// Lanes of its subgroups, if all have as many; else 0.
+    pub(crate) subgroup_lanes: u32,
     state: Arc<State>,
     _instance: Kept<wgpu::Instance>,
 }
 
 /// What is used where a device has it.
-const WANTED: [Features; 7] = [
+const WANTED: [Features; 8] = [
     Features::TIMESTAMP_QUERY,
     Features::PIPELINE_CACHE,
     Features::PASSTHROUGH_SHADERS,
@@ -78,6 +80,7 @@ const WANTED: [Features; 7] = [
     Features::SHADER_INT64_ATOMIC_ALL_OPS,
     Features::SHADER_F64,
     Features::SHADER_F16,
+    Features::SUBGROUP,
 ];
 
 impl Device {
@@ -93,6 +96,10 @@ impl Device {
             ..wgpu::DeviceDescriptor::default()
         };
         let adapter = Adapter::new(&chosen);
+        let info = chosen.get_info();
+        let is_fixed =
+            features.contains(Features::SUBGROUP) && info.subgroup_min_size == info.subgroup_max_size;
+        let subgroup_lanes = if is_fixed { info.subgroup_min_size } else { 0 };
         let (raw, queue) = pollster::block_on(chosen.request_device(&wanted)).map_err(|error| {
             adapter::unavailable(
                 format!("{adapter} does not open: {error}"),
@@ -111,6 +118,7 @@ impl Device {
             adapter,
             limits,
             features,
+            subgroup_lanes,
             state,
         })
     }

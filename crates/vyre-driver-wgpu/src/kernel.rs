@@ -31,8 +31,8 @@ static IDS: AtomicU64 = AtomicU64::new(0);
 pub(crate) enum Shaders {
     /// WGSL, with floats as integers.
     Wgsl,
-    /// SPIR-V of our own, which the driver gets as it is.
-    SpirV(spirv::Options),
+    /// SPIR-V of our own, which the driver gets as it is, and the lanes of the device's subgroups, if they can be used.
+    SpirV(spirv::Options, u32),
 }
 
 /// A program for the device's compiler.
@@ -56,7 +56,12 @@ pub(crate) fn compile(
         let what = "the number of buffers, with that for traps (max_storage_buffers_per_shader_stage)".into();
         return Err(BackendError::LimitExceeded { what, asked, limit, backend: ID.into() });
     }
-    let (source, traps) = lower(program, shaders).map_err(failed)?;
+    let Lowered { source, traps, workgroup_bytes } = lower(program, shaders).map_err(failed)?;
+    let limit = u64::from(device.limits.max_compute_workgroup_storage_size);
+    if workgroup_bytes > limit {
+        let what = "the bytes of workgroup memory (max_compute_workgroup_storage_size)".into();
+        return Err(BackendError::LimitExceeded { what, asked: workgroup_bytes, limit, backend: ID.into() });
+    }
     let refused = |error: BackendError| match error {
         BackendError::Other { message } => failed(message),
         other => other,
@@ -73,10 +78,21 @@ pub(crate) fn compile(
     })
 }
 
-fn lower(program: &CheckedProgram, shaders: &Shaders) -> Result<(Source, Vec<(u32, Place)>), String> {
-    if let Shaders::SpirV(options) = shaders {
-        match spirv::lower(&program.valid, options) {
-            Ok(shader) => return Ok((Source::SpirV(shader.words), shader.traps)),
+/// A program as the device's compiler gets it.
+struct Lowered {
+    source: Source,
+    /// The code and place of each trap, by number.
+    traps: Vec<(u32, Place)>,
+    /// Of the program's own and of what lanes exchange; 0 for WGSL, which wgpu measures itself.
+    workgroup_bytes: u64,
+}
+
+fn lower(program: &CheckedProgram, shaders: &Shaders) -> Result<Lowered, String> {
+    if let Shaders::SpirV(options, subgroup_lanes) = shaders {
+        match spirv::lower_for_subgroups(&program.valid, options, *subgroup_lanes) {
+            Ok(spirv::Shader { words, traps, workgroup_bytes, .. }) => {
+                return Ok(Lowered { source: Source::SpirV(words), traps, workgroup_bytes });
+            }
             // WGSL has locks for them.
             Err(spirv::LowerError::WideAtomic { .. }) => {}
             Err(error @ spirv::LowerError::Rewrite(_)) => return Err(error.to_string()),
@@ -86,7 +102,7 @@ fn lower(program: &CheckedProgram, shaders: &Shaders) -> Result<(Source, Vec<(u3
     let shader = wgsl::lower(&program.valid, &options).map_err(|error| error.to_string())?;
     let codes = shader.traps.iter().map(|(_, code)| *code);
     let traps = codes.zip(shader.places).collect();
-    Ok((Source::Wgsl(shader.source), traps))
+    Ok(Lowered { source: Source::Wgsl(shader.source), traps, workgroup_bytes: 0 })
 }
 
 /// What wgpu makes of a shader. Its loops end and its accesses stay in bounds, so nothing is added to it.

@@ -3,7 +3,7 @@
 //! First integers: a loop longer than the longest that some drivers run, and every op with hard operands. A driver that
 //! gets those wrong is refused, with what it got wrong. Then floats, in the ways that [`vyre_lower::spirv`] can make them: each
 //! op takes the fastest way that is exact for all hard operands, and what was chosen must hold in expressions and in a
-//! long loop. What a driver claims is not asked. The last resort is WGSL with floats as integers, which is exact wherever
+//! long loop. Subgroups are used if their lanes are consecutive ones. What a driver claims is not asked. The last resort is WGSL with floats as integers, which is exact wherever
 //! integers are.
 //!
 //! The verdict is kept on disk by device, driver and version, because compiling the probes takes a while. With it is kept
@@ -24,7 +24,7 @@ use vyre_foundation::text;
 use vyre_lower::spirv::{self, Features, FloatOp, Floats, How, Options};
 
 /// Goes up with what is tried and with what shaders contain, so that old verdicts do not count.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), ".3 wgpu 30.0");
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), ".4 wgpu 30.0");
 /// How long a probe may take.
 const LIMIT: Duration = Duration::from_secs(120);
 /// Trips of a loop. Mesa 22.3 ends after 65,535.
@@ -52,10 +52,10 @@ pub(crate) struct Verdict {
 }
 
 /// What is known of the device's driver, or found out now. Fails if it is wrong about integers.
-pub(crate) fn verdict(wgpu: &Wgpu, features: Option<Features>) -> Result<Verdict, BackendError> {
+pub(crate) fn verdict(wgpu: &Wgpu, features: Result<Features, &str>) -> Result<Verdict, BackendError> {
     let key = key(wgpu, features)?;
     let kept = wgpu.cache.as_ref().and_then(|cache| cache.get(&key));
-    if let Some(verdict) = kept.and_then(|bytes| read(&String::from_utf8(bytes).ok()?, features)) {
+    if let Some(verdict) = kept.and_then(|bytes| read(&String::from_utf8(bytes).ok()?, features.ok())) {
         return Ok(verdict);
     }
     let mut rejected = Vec::new();
@@ -69,9 +69,12 @@ pub(crate) fn verdict(wgpu: &Wgpu, features: Option<Features>) -> Result<Verdict
     Ok(verdict)
 }
 
-fn key(wgpu: &Wgpu, features: Option<Features>) -> Result<PipelineKey, BackendError> {
+fn key(wgpu: &Wgpu, features: Result<Features, &str>) -> Result<PipelineKey, BackendError> {
     let mut hasher = blake3::Hasher::new();
-    hasher.update(&features.map(fingerprint).transpose()?.unwrap_or_default());
+    match features {
+        Ok(features) => hasher.update(&fingerprint(features)?),
+        Err(reason) => hasher.update(reason.as_bytes()),
+    };
     let adapter = &wgpu.device.adapter;
     for text in ["verdict", &adapter.name, &adapter.driver, &adapter.api] {
         hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
@@ -80,13 +83,13 @@ fn key(wgpu: &Wgpu, features: Option<Features>) -> Result<PipelineKey, BackendEr
     Ok(PipelineKey { program, backend: ID, version: VERSION, variant: 0 })
 }
 
-/// A verdict as text: `wgsl`, or `spirv` and how each op of f32 and of f64 is made; then a line for all that was rejected.
+/// A verdict as text: `wgsl`, or `spirv`, the lanes of subgroups and how each op of f32 and of f64 is made; then a line for all that was rejected.
 fn write(verdict: &Verdict) -> String {
     let ways = match &verdict.shaders {
         Shaders::Wgsl => "wgsl".to_owned(),
-        Shaders::SpirV(options) => {
+        Shaders::SpirV(options, lanes) => {
             let hows = |ty| FloatOp::ALL.map(|op| format!("{:?}", options.floats.how(ty, op))).join(" ");
-            format!("spirv {} {}", hows(DataType::F32), hows(DataType::F64))
+            format!("spirv {lanes} {} {}", hows(DataType::F32), hows(DataType::F64))
         }
     };
     let rejected = verdict.rejected.iter().map(|reason| reason.replace('\n', " "));
@@ -99,6 +102,7 @@ fn read(text: &str, features: Option<Features>) -> Option<Verdict> {
     let shaders = match (words.next()?, features) {
         ("wgsl", _) => Shaders::Wgsl,
         ("spirv", Some(features)) => {
+            let lanes = words.next()?.parse().ok()?;
             let mut floats = Floats::SOFT;
             for ty in [DataType::F32, DataType::F64] {
                 for op in FloatOp::ALL {
@@ -107,7 +111,7 @@ fn read(text: &str, features: Option<Features>) -> Option<Verdict> {
                     floats = floats.with(ty, op, *how);
                 }
             }
-            Shaders::SpirV(Options { features, floats })
+            Shaders::SpirV(Options { features, floats }, lanes)
         }
         _ => return None,
     };
@@ -129,13 +133,13 @@ fn fingerprint(features: Features) -> Result<Vec<u8>, BackendError> {
 
 fn find(
     wgpu: &Wgpu,
-    features: Option<Features>,
+    features: Result<Features, &str>,
     rejected: &mut Vec<String>,
 ) -> Result<Shaders, BackendError> {
     match features {
-        None => rejected.push("SPIR-V: wgpu does not offer to pass it to this driver".to_owned()),
-        Some(features) => match spirv(wgpu, Options { features, floats: Floats::SOFT }, rejected) {
-            Ok(Some(options)) => return Ok(Shaders::SpirV(options)),
+        Err(reason) => rejected.push(format!("SPIR-V: {reason}")),
+        Ok(features) => match spirv(wgpu, Options { features, floats: Floats::SOFT }, rejected) {
+            Ok(Some(options)) => return Ok(Shaders::SpirV(options, subgroups(wgpu, options, rejected)?)),
             Ok(None) => {}
             Err(error) if wgpu.device.is_lost() => return Err(error),
             Err(error) => rejected.push(format!("SPIR-V: {error}")),
@@ -152,7 +156,7 @@ fn find(
 
 /// The fastest exact SPIR-V; `None` if there is none.
 fn spirv(wgpu: &Wgpu, soft: Options, rejected: &mut Vec<String>) -> Result<Option<Options>, BackendError> {
-    if let Some(wrong) = integers(wgpu, &Shaders::SpirV(soft))? {
+    if let Some(wrong) = integers(wgpu, &Shaders::SpirV(soft, 0))? {
         rejected.push(format!("SPIR-V, integers: {wrong}"));
         return Ok(None);
     }
@@ -229,7 +233,7 @@ fn improved(
     let battery = Battery::of(rows.filter(concerns).collect());
     loop {
         let mut wrong = Vec::new();
-        for found in tried(wgpu, &Shaders::SpirV(options), &battery)? {
+        for found in tried(wgpu, &Shaders::SpirV(options, 0), &battery)? {
             let Some(op) = FloatOp::of(battery.row(found.line).op) else {
                 rejected.push(format!("SPIR-V, {ty}: {}", found.text));
                 return Ok(None);
@@ -255,7 +259,7 @@ fn improved(
 
 /// What is wrong with what was chosen in expressions and in a long loop, if something is.
 fn wrong_in_context(wgpu: &Wgpu, ty: DataType, options: &Options) -> Result<Option<String>, BackendError> {
-    let shaders = Shaders::SpirV(*options);
+    let shaders = Shaders::SpirV(*options, 0);
     for seed in 0..2 {
         let wrong = tried(wgpu, &shaders, &Battery::expressions(ty, 32, seed))?;
         if let Some(Wrong { text, .. }) = wrong.into_iter().next() {
@@ -273,6 +277,78 @@ fn wrong_in_context(wgpu: &Wgpu, ty: DataType, options: &Options) -> Result<Opti
     Ok(wrong.map(|found| {
         format!("{TRIPS} steps of x * (1 - x) * 4 from 0.125 give {found:02x?} instead of {expected:02x?}")
     }))
+}
+
+/// Lanes of the device's subgroups, if they hold consecutive lanes of workgroups of any shape: what goes by them gives what
+/// goes through workgroup memory. Otherwise 0.
+fn subgroups(wgpu: &Wgpu, options: Options, rejected: &mut Vec<String>) -> Result<u32, BackendError> {
+    let lanes = wgpu.device.subgroup_lanes;
+    if lanes < 2 {
+        rejected.push("subgroups of the device: there are none of one size".to_owned());
+        return Ok(0);
+    }
+    for shape in [[64, 1, 1], [8, 8, 1], [2, 4, 8], [3, 32, 1]] {
+        for width in [lanes.min(32), 2] {
+            let source = exchanges(shape, width);
+            let count = shape.iter().product::<u32>() * EXCHANGERS;
+            let given: Vec<u8> =
+                (0..count).flat_map(|at| (at.wrapping_mul(0x9e37_79b9) >> 7).to_le_bytes()).collect();
+            let go = |lanes| {
+                let bytes = given.len() * EXCHANGES;
+                run(wgpu, &Shaders::SpirV(options, lanes), &source, &[&given], bytes, EXCHANGERS)
+            };
+            if go(lanes)? != go(0)? {
+                rejected.push(format!(
+                    "subgroups of the device: {width} of {lanes} lanes, in workgroups of {shape:?}, are not in order"
+                ));
+                return Ok(0);
+            }
+        }
+    }
+    Ok(lanes)
+}
+
+/// Workgroups of the probe of subgroups, and what each lane stores.
+const EXCHANGERS: u32 = 5;
+const EXCHANGES: usize = 6;
+
+/// Every lane takes part after a loop that lanes leave at different times.
+fn exchanges([x, y, z]: [u32; 3], width: u32) -> String {
+    let lanes = x * y * z;
+    let stores: String = (0..EXCHANGES)
+        .map(|at| format!("%p{at} = add.u32 %first, {at}\nstore.u32 @y[%p{at}], %r{at}\n"))
+        .collect();
+    format!(
+        "program @exchanges workgroup({x}, {y}, {z}) subgroup({width}) {{
+          buffer @x : read       u32[] binding 0
+          buffer @y : read_write u32[] binding 1 output
+          %w = workgroup_index
+          %l = local_index
+          %before = mul.u32 %w, {lanes}
+          %at = add.u32 %before, %l
+          %v = load.u32 @x[%at]
+          %n = and.u32 %v, 15
+          var $a : u32 = %v
+          for %k in 0..%n {{
+            %b = get.u32 $a
+            %t = mul.u32 %b, 3
+            set.u32 $a, %t
+          }}
+          %m = get.u32 $a
+          %f = cast.f32 %m
+          %odd = and.u32 %m, 1
+          %c = cast.bool %odd
+          %r0 = subgroup_inclusive_add.u32 %m
+          %r1 = subgroup_reduce_xor.u32 %m
+          %r2 = subgroup_shuffle.u32 %m, %v
+          %r3 = subgroup_ballot %c
+          %r4 = subgroup_exclusive_max.u32 %m
+          %sum = subgroup_reduce_add.f32 %f
+          %r5 = bitcast.u32 %sum
+          %first = mul.u32 %at, {EXCHANGES}
+          {stores}
+        }}"
+    )
 }
 
 /// Runs a loop that makes `%c` of `%a` and `%k` in each trip.
@@ -351,13 +427,19 @@ mod tests {
     fn a_verdict_survives_the_disk() {
         let features = Features::ALL;
         let floats = Floats::default().with(DataType::F64, FloatOp::Div, How::Soft);
-        for (shaders, count) in [(Shaders::Wgsl, 0), (Shaders::SpirV(Options { features, floats }), 2)] {
+        for (shaders, count) in [(Shaders::Wgsl, 0), (Shaders::SpirV(Options { features, floats }, 32), 2)] {
             let rejected = (0..count).map(|at| format!("reason {at}")).collect();
             let verdict = Verdict { shaders, rejected };
             assert_eq!(read(&write(&verdict), Some(features)), Some(verdict));
         }
-        assert_eq!(read("spirv Native Native", Some(features)), None);
-        assert_eq!(read("spirv Ternary", Some(features)), None);
+        assert_eq!(read("spirv 0 Native Native", Some(features)), None);
+        assert_eq!(read("spirv 0 Ternary", Some(features)), None);
         assert_eq!(read("", Some(features)), None);
+    }
+
+    #[test]
+    fn the_probe_of_subgroups_is_a_program() {
+        let parsed = text::parse(&exchanges([2, 4, 8], 32)).unwrap_or_else(|findings| panic!("{findings:?}"));
+        checked(&parsed.program, None).expect("it is valid");
     }
 }

@@ -4,7 +4,7 @@
 //! they bind. So the same dispatch again prepares nothing.
 
 use crate::ID;
-use crate::adapter::{WgpuConfig, adapters};
+use crate::adapter::{ShaderChoice, WgpuConfig, adapters, unavailable};
 use crate::device::{Device, Kept};
 use crate::kernel::{self, Kernel, Shaders};
 use crate::memory::{Kind, Memory, Pool};
@@ -92,8 +92,32 @@ impl Wgpu {
             cache,
             config: config.clone(),
         };
-        opened.verdict = probe::verdict(&opened, features)?;
+        opened.verdict = opened.decide(features)?;
         Ok(opened)
+    }
+
+    fn decide(&self, features: Result<spirv::Features, &'static str>) -> Result<Verdict, BackendError> {
+        let refused = |reasons: String| {
+            let fix = "unset VYRE_WGPU_SHADERS, or choose another device with VYRE_WGPU_ADAPTER";
+            unavailable(format!("{} has no exact SPIR-V: {reasons}", self.device.adapter), fix)
+        };
+        match self.config.shaders {
+            ShaderChoice::Fastest => probe::verdict(self, features),
+            ShaderChoice::Wgsl => probe::verdict(self, Err("WGSL is asked for")),
+            ShaderChoice::SpirV => {
+                let found = probe::verdict(self, features)?;
+                match found.shaders {
+                    Shaders::Wgsl => Err(refused(found.rejected.join("; "))),
+                    Shaders::SpirV(..) => Ok(found),
+                }
+            }
+            ShaderChoice::Loose => {
+                let features = features.map_err(|reason| refused(reason.to_owned()))?;
+                let options = spirv::Options { features, floats: spirv::Floats::LOOSE };
+                let shaders = Shaders::SpirV(options, self.device.subgroup_lanes);
+                Ok(Verdict { shaders, rejected: Vec::new() })
+            }
+        }
     }
 
     /// Compiles a program with shaders made in that way.
@@ -246,10 +270,16 @@ impl Wgpu {
     }
 }
 
-/// What SPIR-V may use here; `None` if the driver does not take it.
-fn opened_features(device: &Device) -> Option<spirv::Features> {
+/// What SPIR-V may use here, or why the driver does not get any.
+fn opened_features(device: &Device) -> Result<spirv::Features, &'static str> {
     let has = |feature| device.has(feature);
-    (has(Features::PASSTHROUGH_SHADERS) && device.adapter.api == "vulkan").then(|| spirv::Features {
+    if device.adapter.api != "vulkan" {
+        return Err("it is for Vulkan drivers");
+    }
+    if !has(Features::PASSTHROUGH_SHADERS) {
+        return Err("wgpu does not offer to pass it to this driver (PASSTHROUGH_SHADERS)");
+    }
+    Ok(spirv::Features {
         int64: has(Features::SHADER_INT64),
         int64_atomics: has(Features::SHADER_INT64_ATOMIC_ALL_OPS),
         float64: has(Features::SHADER_F64),
@@ -259,7 +289,10 @@ fn opened_features(device: &Device) -> Option<spirv::Features> {
 
 /// How floats are made, for people.
 fn floats(shaders: &Shaders) -> String {
-    let Shaders::SpirV(options) = shaders else { return "as integers, in WGSL".to_owned() };
+    let Shaders::SpirV(options, _) = shaders else { return "as integers, in WGSL".to_owned() };
+    if options.floats == spirv::Floats::LOOSE {
+        return "as the device has them, which is not exact".to_owned();
+    }
     let of = |ty: DataType| {
         let how = |op: FloatOp| {
             let how = Some(options.floats.how(ty, op)).filter(|how| *how != How::Native)?;
@@ -297,6 +330,10 @@ impl Queue for Wgpu {
         let axes = [0, 1, 2].map(|axis| axes[axis].min(limits::WORKGROUP_AXIS_MAX[axis]));
         let lanes = limits.max_compute_invocations_per_workgroup.min(limits::WORKGROUP_LANES_MAX);
         let timestamps = self.device.has(Features::TIMESTAMP_QUERY);
+        let subgroup_size = match self.verdict.shaders {
+            Shaders::Wgsl => 0,
+            Shaders::SpirV(_, lanes) => lanes,
+        };
         About {
             id: ID,
             version: env!("CARGO_PKG_VERSION"),
@@ -309,6 +346,9 @@ impl Queue for Wgpu {
                 supports_indirect_dispatch: true,
                 supports_trap_propagation: true,
                 has_shared_memory: true,
+                supports_subgroup_ops: subgroup_size > 0,
+                has_subgroup_shuffle: subgroup_size > 0,
+                subgroup_size,
                 max_workgroup_size: axes,
                 max_invocations_per_workgroup: lanes,
                 // Exchanges between lanes take two words of each and two more.

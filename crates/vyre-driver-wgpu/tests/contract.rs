@@ -197,7 +197,11 @@ fn devices_live_side_by_side() {
     let Ok(WgpuConfig { cache, .. }) = WgpuConfig::from_env() else {
         return eprintln!("SKIP several devices on wgpu: VYRE_WGPU_ADAPTER is `none`");
     };
-    let config = |number| WgpuConfig { adapter: Selection::Number(number), cache: cache.clone() };
+    let config = |number| WgpuConfig {
+        adapter: Selection::Number(number),
+        cache: cache.clone(),
+        ..WgpuConfig::default()
+    };
     let opened: Vec<_> = numbers.map(|number| open(&config(number))).collect();
     for (at, backend) in opened.iter().enumerate() {
         let Ok(backend) = backend else {
@@ -215,7 +219,7 @@ fn devices_live_side_by_side() {
 
 #[test]
 fn a_device_that_is_not_there_is_named() {
-    let config = |adapter| WgpuConfig { adapter, cache: None };
+    let config = |adapter| WgpuConfig { adapter, ..WgpuConfig::default() };
     for adapter in [Selection::Number(1000), Selection::Name("no such device".into())] {
         let Err(error) = open(&config(adapter)) else { panic!("it opened") };
         assert_eq!(error.code(), ErrorCode::Unavailable);

@@ -5,14 +5,16 @@
 //!
 //! The code of every op and of every example stands in `tests/spirv`, to be read: `UPDATE_EXPECT=1` writes it anew.
 
+mod common;
+
+use common::{example_files, files, ops_text, parsed};
 use expect_test::expect_file;
 use std::fmt::Write as _;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use vyre_foundation::ir::{ArgType, ComputeOp, DataType, OpInfo};
-use vyre_foundation::text;
-use vyre_foundation::validate::{ValidProgram, validate};
+use vyre_foundation::ir::DataType;
+use vyre_foundation::validate::ValidProgram;
 use vyre_generate::{Config, seeded};
 use vyre_lower::spirv::{
     Features, FloatOp, Floats, How, LowerError, Options, Shader, lower, lower_for_subgroups,
@@ -91,22 +93,6 @@ fn check_all(test: &str, programs: impl Iterator<Item = (String, ValidProgram)>)
     assert!(count > 3, "nothing was tested");
 }
 
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn files(folder: &str) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(repository().join(folder)).expect("the folder is there");
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("readable").path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "vyre"));
-    paths.sort();
-    paths
-}
-
-fn parsed(source: &str) -> ValidProgram {
-    validate(&text::parse(source).expect("it parses").program).expect("it is valid")
-}
-
 #[test]
 fn every_file_has_modules() {
     let paths = ["tests/ops", "tests/semantics", "examples"].into_iter().flat_map(files);
@@ -152,39 +138,6 @@ fn long_tables_have_rows() {
     check_all("tables", [("a long table".to_owned(), parsed(&source))].into_iter());
 }
 
-/// What an op's operands are loaded as, and the lines of a program with it.
-fn one_op(info: &OpInfo, ty: DataType, source: DataType) -> String {
-    let operand = |arg: &ArgType| match arg {
-        ArgType::Any => source,
-        arg => arg.under(ty).expect("it has a type"),
-    };
-    let result = info.result.under(ty).expect("it computes");
-    // Truth values are not stored, so they are compared or selected at both ends.
-    let stored = |ty: DataType| if ty == DataType::Bool { DataType::U32 } else { ty };
-    let (mut buffers, mut lines, mut args) = (String::new(), String::new(), Vec::new());
-    for (at, arg) in info.args.iter().enumerate() {
-        let (name, ty) = (["a", "b", "c", "d"][at], operand(arg));
-        let _ = writeln!(buffers, "  buffer @{name}s : read {}[8] binding {at}", stored(ty));
-        let value = if ty == DataType::Bool { format!("{name}_word") } else { name.to_owned() };
-        let _ = writeln!(lines, "  %{value} = load.{} @{name}s[%i]", stored(ty));
-        if ty == DataType::Bool {
-            let _ = writeln!(lines, "  %{name} = ne.u32 %{value}, 0");
-        }
-        args.push(format!("%{name}"));
-    }
-    let (put, last) = match result {
-        DataType::Bool => ("shown", "  %shown = select.u32 %r, 1, 0\n"),
-        _ => ("r", ""),
-    };
-    format!(
-        "program @op workgroup(8, 1, 1) {{\n{buffers}  buffer @rs : read_write {0}[8] binding 9 output\n\n  %i = local_id x\n{lines}  \
-         %r = {1}.{ty} {2}\n{last}  store.{0} @rs[%i], %{put}\n}}\n",
-        stored(result),
-        info.name,
-        args.join(", ")
-    )
-}
-
 /// The instructions of the op alone, behind those of its operands.
 fn code_of_op(source: &str, operands: usize) -> String {
     let shader = lower(&parsed(source), &Options::default()).expect("it has a module");
@@ -203,35 +156,12 @@ fn code_of_op(source: &str, operands: usize) -> String {
 
 #[test]
 fn every_op_reads_well() {
-    let mut text = String::new();
-    for op in ComputeOp::ALL {
-        let info = op.info();
-        let casts =
-            [(DataType::F32, DataType::I32), (DataType::I32, DataType::F32), (DataType::U64, DataType::F64)];
-        let halves = [(DataType::F16, DataType::F32), (DataType::F32, DataType::F16)];
-        let bits = [(DataType::U32, DataType::F32)];
-        let types: Vec<(DataType, DataType)> = match op {
-            ComputeOp::Cast => casts.into_iter().chain(halves).collect(),
-            ComputeOp::Bitcast => bits.into(),
-            // What is alike for all types stands once.
-            ComputeOp::Add => info.types.iter().map(|ty| (ty, ty)).collect(),
-            _ => {
-                let types = [DataType::I32, DataType::F32].into_iter();
-                types.filter(|ty| info.types.contains(*ty)).map(|ty| (ty, ty)).collect()
-            }
-        };
-        for (ty, source) in types {
-            let code = code_of_op(&one_op(info, ty, source), info.args.len());
-            let _ = writeln!(text, "{}.{ty} of {source}\n{code}", info.name);
-        }
-    }
-    expect_file!["spirv/ops.txt"].assert_eq(&text);
+    expect_file!["spirv/ops.txt"].assert_eq(&ops_text(code_of_op));
 }
 
 #[test]
 fn every_example_reads_well() {
-    for path in files("examples") {
-        let program = parsed(&std::fs::read_to_string(&path).expect("readable"));
+    for (name, program) in example_files() {
         let shader = lower(&program, &Options::default()).expect("it has a module");
         // Names, decorations, types and constants say what the code does.
         let is_head = |line: &&str| line.starts_with("OpCapability") || line.starts_with("OpExecutionMode");
@@ -239,7 +169,6 @@ fn every_example_reads_well() {
         let head = text.lines().filter(is_head);
         let code = text.lines().skip_while(|line| !line.contains(" = OpFunction "));
         let shown: String = head.chain(code).flat_map(|line| [line, "\n"]).collect();
-        let name = path.file_stem().and_then(|name| name.to_str()).expect("it has a name");
         expect_file![format!("{}/tests/spirv/{name}.txt", env!("CARGO_MANIFEST_DIR"))].assert_eq(&shown);
     }
 }

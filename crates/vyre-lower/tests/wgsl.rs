@@ -2,12 +2,17 @@
 //!
 //! Every file test and example and a number of generated programs, in all forms, with lookup data and without. What
 //! the shaders compute is tested where there is a device: see `examples/vendor`.
+//!
+//! The code of every op and of every example stands in `tests/wgsl`, to be read: `UPDATE_EXPECT=1` writes it anew.
 
+mod common;
+
+use common::{example_files, files, ops_text, parsed};
+use expect_test::expect_file;
+use std::fmt::Write as _;
 use std::io::Write;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use vyre_foundation::text;
-use vyre_foundation::validate::{ValidProgram, validate};
+use vyre_foundation::validate::ValidProgram;
 use vyre_generate::{Config, seeded};
 use vyre_lower::wgsl::{Form, LowerError, Options, lower};
 
@@ -73,18 +78,6 @@ fn check_all(test: &str, programs: impl Iterator<Item = (String, ValidProgram)>)
     assert!(count > 4 * refused, "almost nothing was tested");
 }
 
-fn repository() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-fn files(folder: &str) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(repository().join(folder)).expect("the folder is there");
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("readable").path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "vyre"));
-    paths.sort();
-    paths
-}
-
 #[test]
 fn every_file_has_shaders() {
     let paths = ["tests/ops", "tests/semantics", "examples"].into_iter().flat_map(files);
@@ -92,8 +85,7 @@ fn every_file_has_shaders() {
         "files",
         paths.map(|path| {
             let source = std::fs::read_to_string(&path).expect("readable");
-            let parsed = text::parse(&source).expect("the file tests parse it");
-            (path.display().to_string(), validate(&parsed.program).expect("the file tests run it"))
+            (path.display().to_string(), parsed(&source))
         }),
     );
 }
@@ -109,10 +101,6 @@ fn generated_programs_have_shaders() {
         "generated",
         cases.enumerate().map(|(seed, case)| (format!("seed {seed}"), case.valid().expect("generated"))),
     );
-}
-
-fn parsed(source: &str) -> ValidProgram {
-    validate(&text::parse(source).expect("it parses").program).expect("it is valid")
 }
 
 #[test]
@@ -142,4 +130,37 @@ fn long_tables_are_split() {
         elements.join(", ")
     );
     check_all("tables", [("a long table".to_owned(), parsed(&source))].into_iter());
+}
+
+const DRIVER: Options = Options { form: Form::Driver, lookup_binding: None };
+
+/// The lines of the op alone, behind those of its operands. What they call is the library's.
+fn code_of_op(source: &str, operands: usize) -> String {
+    let shader = lower(&parsed(source), &DRIVER).expect("it has a shader");
+    let last = format!("let {} = ", ["a", "b", "c", "d"][operands - 1]);
+    let lines = shader.source.lines().map(str::trim);
+    let mut code = String::new();
+    for line in lines.skip_while(|line| !line.starts_with(&last)).skip(1) {
+        let _ = writeln!(code, "  {line}");
+        if line.starts_with("let r = ") {
+            return code;
+        }
+    }
+    panic!("no line gives the result:\n{}", shader.source)
+}
+
+#[test]
+fn every_op_reads_well() {
+    expect_file!["wgsl/ops.txt"].assert_eq(&ops_text(code_of_op));
+}
+
+#[test]
+fn every_example_reads_well() {
+    for (name, program) in example_files() {
+        let source = lower(&program, &DRIVER).expect("it has a shader").source;
+        // Softened floats are the same in all, and tested by themselves.
+        let shown = source.split("\n\n").filter(|part| !part.starts_with("fn soft_"));
+        let shown = shown.collect::<Vec<_>>().join("\n\n");
+        expect_file![format!("{}/tests/wgsl/{name}.wgsl", env!("CARGO_MANIFEST_DIR"))].assert_eq(&shown);
+    }
 }

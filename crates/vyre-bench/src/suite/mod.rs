@@ -12,6 +12,7 @@ mod mandelbrot;
 mod matmul;
 mod matmul_i8;
 mod mix;
+mod ops;
 mod reduce;
 mod saxpy;
 mod scan;
@@ -21,6 +22,8 @@ mod stencil;
 
 use crate::case::Benchmark;
 use std::sync::LazyLock;
+
+pub use ops::OPS;
 
 /// All benchmarks, in the order in which they are shown.
 pub static BENCHMARKS: [&Benchmark; 15] = [

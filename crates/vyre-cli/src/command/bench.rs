@@ -9,7 +9,8 @@ use std::path::Path;
 use std::time::Duration;
 use vyre::driver::registry;
 use vyre_bench::{
-    BENCHMARKS, Benchmark, Bound, Figures, Group, Limits, Options, Outcome, Row, Spread, size_text,
+    BENCHMARKS, Baselines, Benchmark, Bound, Figures, Group, Limits, OPS, Options, Outcome, Row, Spread,
+    size_text,
 };
 use vyre_conform::command::table::{Align, columns};
 
@@ -46,16 +47,21 @@ fn write_plot(path: &Path, svg: &str) -> Result<(), Failure> {
 }
 
 fn list(report: &Report) {
-    let one = |benchmark: &&Benchmark| {
+    let one = |benchmark: &Benchmark| {
         let Benchmark { name, about, unit, size, .. } = benchmark;
         json!({ "kernel": name, "about": about, "size": size, "unit": unit })
     };
-    report.json(|| json!({ "kernels": BENCHMARKS.iter().map(one).collect::<Vec<_>>() }));
+    report.json(|| json!({ "kernels": all().map(one).collect::<Vec<_>>() }));
     let mut rows = vec![["kernel", "size", "of", "what it does"].map(String::from).to_vec()];
-    rows.extend(BENCHMARKS.iter().map(|benchmark| {
+    rows.extend(all().map(|benchmark| {
         vec![benchmark.name.into(), size_text(benchmark.size), benchmark.unit.into(), benchmark.about.into()]
     }));
     report.text(&headed(&[Align::Left, Align::Right, Align::Left, Align::Left], &rows));
+}
+
+/// The benchmarks, and those of single ops behind them.
+fn all() -> impl Iterator<Item = &'static Benchmark> {
+    BENCHMARKS.into_iter().chain(&OPS)
 }
 
 /// Columns whose first row is a heading.
@@ -67,6 +73,7 @@ fn headed(align: &[Align], rows: &[Vec<String>]) -> String {
 
 fn options(args: &Bench, backends: Vec<String>) -> Result<Options, Failure> {
     let benchmarks = match args.kernels.is_empty() {
+        true if args.baseline == Baselines::Native => all().collect(),
         true => BENCHMARKS.to_vec(),
         false => args.kernels.iter().map(|name| benchmark(name)).collect::<Result<_, _>>()?,
     };
@@ -89,8 +96,8 @@ fn options(args: &Bench, backends: Vec<String>) -> Result<Options, Failure> {
 }
 
 fn benchmark(name: &str) -> Result<&'static Benchmark, Failure> {
-    BENCHMARKS.iter().find(|benchmark| benchmark.name == name).copied().ok_or_else(|| {
-        let known: Vec<&str> = BENCHMARKS.iter().map(|benchmark| benchmark.name).collect();
+    all().find(|benchmark| benchmark.name == name).ok_or_else(|| {
+        let known: Vec<&str> = all().map(|benchmark| benchmark.name).collect();
         Failure::usage(
             format!("there is no benchmark `{}`", name.escape_debug()),
             format!("choose among: {}", known.join(", ")),
@@ -201,6 +208,8 @@ fn as_text(found: &vyre_bench::Report) -> String {
         head.remove(5);
         align.pop();
     }
+    // For those that have other bits.
+    align.push(Align::Left);
     let mut rows = vec![head.into_iter().map(String::from).collect::<Vec<_>>()];
     let mut wrong = Vec::new();
     for group in &found.groups {
@@ -220,7 +229,11 @@ fn as_text(found: &vyre_bench::Report) -> String {
         text.push_str(&format!("\n{line}\n"));
     }
     if !found.has_findings() {
-        let what = "all results have the bits of the reference and of plain Rust";
+        let figures = found.groups.iter().flat_map(|group| &group.rows).filter_map(Row::figures);
+        let what = match figures.into_iter().any(|figures| figures.differs) {
+            true => "all other results have the bits of the reference and of plain Rust",
+            false => "all results have the bits of the reference and of plain Rust",
+        };
         text.push_str(&format!("\n{}\n", paint(DIM, what)));
     }
     for note in &found.notes {
@@ -250,6 +263,9 @@ fn row_cells(group: &Group, row: &Row, has_device: bool) -> Vec<String> {
         None => (format!("{} GB/s", three(group.gigabytes(figures))), "-".into()),
     };
     cells.extend([rate, limit, figures.ratio.map_or_else(|| "-".into(), three)]);
+    if figures.differs {
+        cells.push("other bits".into());
+    }
     cells
 }
 
@@ -307,7 +323,7 @@ fn row_json(group: &Group, row: &Row) -> Value {
     let mut value = json!({ "contender": row.contender, "mode": row.mode.name(), "backend": row.backend, "cold_ns": row.cold_ns });
     match &row.outcome {
         Outcome::Measured(figures) => {
-            value["result"] = json!("right");
+            value["result"] = json!(if figures.differs { "other bits" } else { "right" });
             figures_json(group, figures, &mut value);
         }
         Outcome::Wrong(what) => {

@@ -49,8 +49,15 @@ impl Emit<'_, '_> {
         }
     }
 
+    fn is_loose(&self) -> bool {
+        self.module.options.floats.is_loose
+    }
+
     /// The same bits of a float type, as ones that compilers do not know.
     pub(super) fn hide_bits(&mut self, ty: DataType, bits: Id) -> Id {
+        if self.is_loose() {
+            return bits;
+        }
         let zeros = ZERO_WORDS.map(|at| self.launch_word(at));
         match word_of(ty) {
             DataType::U64 => {
@@ -72,15 +79,20 @@ impl Emit<'_, '_> {
     pub(super) fn exact(&mut self, op: Op, ty: DataType, args: &[Id]) -> Id {
         let ty = self.ty(ty);
         let id = self.op(op, ty, args);
-        self.module.words.decorate(id, Decoration::NoContraction, &[]);
-        id
+        self.as_it_is(id)
     }
 
     /// The same of the extended instructions.
     fn exact_glsl(&mut self, op: Glsl, ty: DataType, args: &[Id]) -> Id {
         let ty = self.ty(ty);
         let id = self.glsl(op, ty, args);
-        self.module.words.decorate(id, Decoration::NoContraction, &[]);
+        self.as_it_is(id)
+    }
+
+    fn as_it_is(&mut self, id: Id) -> Id {
+        if !self.is_loose() {
+            self.module.words.decorate(id, Decoration::NoContraction, &[]);
+        }
         id
     }
 
@@ -233,6 +245,9 @@ impl Emit<'_, '_> {
     fn integral(&mut self, op: Glsl, ty: DataType, x: Id) -> Id {
         let word = word_of(ty);
         let rounded = self.exact_glsl(op, ty, &[x]);
+        if self.is_loose() {
+            return rounded;
+        }
         let (rounded, x) = (self.bits_of(ty, rounded), self.bits_of(ty, x));
         let sign = self.bits(word, 1 << (ty.bits() - 1));
         let sign = self.integer(ComputeOp::And, word, &[x, sign]);
@@ -278,7 +293,7 @@ impl Emit<'_, '_> {
     /// The bits as storage and bitcasts show them: every NaN is the canonical one.
     pub(super) fn observe(&mut self, ty: DataType, x: Id) -> Id {
         let bits = self.bits_of(ty, x);
-        let Some(canonical) = ty.canonical_nan() else { return bits };
+        let Some(canonical) = ty.canonical_nan().filter(|_| !self.is_loose()) else { return bits };
         let (nan, canonical) = (self.is_nan(ty, bits), self.bits(word_of(ty), canonical));
         self.select(word_of(ty), nan, canonical, bits)
     }
@@ -289,6 +304,9 @@ impl Emit<'_, '_> {
             return self.least_by_bits(op, ty, [a, b]);
         }
         let least = op == ComputeOp::Min;
+        if self.is_loose() {
+            return self.exact_glsl(if least { Glsl::FMin } else { Glsl::FMax }, ty, &[a, b]);
+        }
         if let Some(number) = number {
             // A NaN compares false, and equal zeros give the first where the second has the wrong sign.
             let negative = number.bits() >> (ty.bits() - 1) == 1;

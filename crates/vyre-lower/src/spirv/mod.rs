@@ -153,6 +153,7 @@ impl FloatOp {
 pub struct Floats {
     f32: [How; FloatOp::ALL.len()],
     f64: [How; FloatOp::ALL.len()],
+    is_loose: bool,
 }
 
 impl Floats {
@@ -161,8 +162,12 @@ impl Floats {
     /// The device's own instructions for everything.
     pub const NATIVE: Floats = Floats::all(How::Native);
 
+    /// What plain WGSL comes to: the device's own instructions, which its compiler may fuse, reorder and fold, with NaNs and
+    /// signed zeros as they come. Never exact; for measuring what exactness costs.
+    pub const LOOSE: Floats = Floats { is_loose: true, ..Floats::NATIVE };
+
     const fn all(how: How) -> Floats {
-        Floats { f32: [how; FloatOp::ALL.len()], f64: [how; FloatOp::ALL.len()] }
+        Floats { f32: [how; FloatOp::ALL.len()], f64: [how; FloatOp::ALL.len()], is_loose: false }
     }
 
     /// How an op of f32 or f64 is made.

@@ -319,6 +319,7 @@ impl Module<'_> {
         let floats = [DataType::F32, DataType::F64].into_iter().filter(|ty| self.words.has_float(*ty));
         let floats: Vec<u32> = floats.map(DataType::bits).collect();
         let wide_atomics = self.spaces.iter().any(|space| space.cell == Cell::Wide);
+        let is_controlled = !floats.is_empty() && !self.options.floats.is_loose;
         let modes = [
             (Capability::DenormPreserve, ExecutionMode::DenormPreserve),
             (Capability::SignedZeroInfNanPreserve, ExecutionMode::SignedZeroInfNanPreserve),
@@ -337,14 +338,14 @@ impl Module<'_> {
             (Capability::GroupNonUniformBallot, votes),
         ];
         capabilities.extend(optional.into_iter().filter(|(_, used)| *used).map(|(capability, _)| capability));
-        if !floats.is_empty() {
+        if is_controlled {
             capabilities.extend(modes.iter().map(|(capability, _)| *capability));
         }
         let mut head: Vec<Inst> = capabilities
             .into_iter()
             .map(|capability| one(Op::Capability, Arg::named(capability as u32, capability)))
             .collect();
-        if !floats.is_empty() {
+        if is_controlled {
             head.push(one(Op::Extension, Arg::Text("SPV_KHR_float_controls".into())));
         }
         let glsl = [Arg::Text("GLSL.std.450".into())];
@@ -362,7 +363,7 @@ impl Module<'_> {
             Inst::new(Op::ExecutionMode, None, None, args.into_iter().chain(words))
         };
         head.push(mode(ExecutionMode::LocalSize, &self.parts.workgroup));
-        for bits in &floats {
+        for bits in floats.iter().filter(|_| is_controlled) {
             head.extend(modes.iter().map(|(_, float)| mode(*float, &[*bits])));
         }
         head

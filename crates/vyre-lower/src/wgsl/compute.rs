@@ -152,12 +152,12 @@ fn convert(ty: DataType, source: DataType, x: &str) -> String {
         (DataType::Bool, DataType::U64 | DataType::I64) => format!("any({x} != vec2u())"),
         (DataType::Bool, _) => format!("{x} != {}(0)", word(source)),
         (DataType::U64 | DataType::I64, DataType::U64 | DataType::I64) => x.to_owned(),
-        (DataType::U64 | DataType::I64, DataType::Bool) => wide(&format!("select(0u, 1u, {x})"), "0u"),
+        (DataType::U64 | DataType::I64, DataType::Bool) => wide(&format!("u32({x})"), "0u"),
         (DataType::U64 | DataType::I64, DataType::I32) => {
             wide(&format!("bitcast<u32>({x})"), &format!("bitcast<u32>({x} >> 31u)"))
         }
         (DataType::U64 | DataType::I64, _) => wide(x, "0u"),
-        (_, DataType::Bool) => format!("select({0}(0), {0}(1), {x})", word(ty)),
+        (_, DataType::Bool) => format!("{}({x})", word(ty)),
         (DataType::I32, DataType::U64 | DataType::I64) => format!("bitcast<i32>({x}.x)"),
         (_, DataType::U64 | DataType::I64) => format!("{x}.x"),
         _ => format!("bitcast<{}>({x})", word(ty)),
