@@ -163,14 +163,13 @@ fn build(
 
 fn layout(device: &Device, bindings: &Bindings) -> wgpu::BindGroupLayout {
     let storage = |read_only| BufferBindingType::Storage { read_only };
-    let buffers = bindings.buffers.iter().map(|(_, writable)| (storage(!writable), false));
-    let launch = (BufferBindingType::Uniform, true);
-    let status = bindings.status().map(|_| (storage(false), false));
-    let kinds = buffers.chain([launch]).chain(status);
-    let entry = |(binding, (ty, has_dynamic_offset))| wgpu::BindGroupLayoutEntry {
+    let buffers = bindings.buffers.iter().map(|(_, writable)| storage(!writable));
+    let status = bindings.status().map(|_| storage(false));
+    let kinds = buffers.chain([BufferBindingType::Uniform]).chain(status);
+    let entry = |(binding, ty)| wgpu::BindGroupLayoutEntry {
         binding: binding as u32,
         visibility: wgpu::ShaderStages::COMPUTE,
-        ty: BindingType::Buffer { ty, has_dynamic_offset, min_binding_size: None },
+        ty: BindingType::Buffer { ty, has_dynamic_offset: false, min_binding_size: None },
         count: None,
     };
     let entries: Vec<_> = kinds.enumerate().map(entry).collect();

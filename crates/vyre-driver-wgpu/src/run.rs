@@ -27,7 +27,8 @@ pub(crate) struct Submission<'a> {
 /// A launch with everything that it binds.
 struct Prepared<'a> {
     kernel: &'a Kernel,
-    group: Arc<Kept<wgpu::BindGroup>>,
+    /// One for each piece of the grid.
+    groups: Vec<Arc<Kept<wgpu::BindGroup>>>,
     words: Arc<Words>,
 }
 
@@ -92,8 +93,9 @@ impl Submission<'_> {
     fn prepare<'a>(&self, launches: &'a [Launch<'_, Wgpu>]) -> Result<Vec<Prepared<'a>>, BackendError> {
         let prepare = |launch: &'a Launch<'_, Wgpu>| {
             let words = self.queue.words(launch)?;
-            let group = self.queue.group(launch, &words, self.status)?;
-            Ok(Prepared { kernel: &launch.kernel, group, words })
+            let pieces = 0..words.pieces.len();
+            let groups = pieces.map(|piece| self.queue.group(launch, &words, piece, self.status));
+            Ok(Prepared { kernel: &launch.kernel, groups: groups.collect::<Result<_, _>>()?, words })
         };
         launches.iter().map(prepare).collect()
     }
@@ -128,19 +130,17 @@ impl Submission<'_> {
             });
         let mut pass =
             encoder.begin_compute_pass(&wgpu::ComputePassDescriptor { label: None, timestamp_writes });
-        let mut bound: Option<&Prepared<'_>> = None;
+        let (mut kernel, mut bound): (Option<u64>, Option<&Arc<_>>) = (None, None);
         for one in taken {
-            if bound.is_none_or(|bound| bound.kernel.id != one.kernel.id) {
+            if kernel.replace(one.kernel.id) != Some(one.kernel.id) {
                 pass.set_pipeline(&one.kernel.pipeline);
             }
-            let is_bound = bound.is_some_and(|bound| Arc::ptr_eq(&bound.group, &one.group));
-            for (at, [x, y, z]) in one.words.pieces.iter().enumerate() {
-                if !is_bound || one.words.pieces.len() > 1 {
-                    pass.set_bind_group(0, &**one.group, &[at as u32 * one.words.stride]);
+            for (group, [x, y, z]) in one.groups.iter().zip(&one.words.pieces) {
+                if bound.replace(group).is_none_or(|bound| !Arc::ptr_eq(bound, group)) {
+                    pass.set_bind_group(0, &***group, &[]);
                 }
                 pass.dispatch_workgroups(*x, *y, *z);
             }
-            bound = Some(one);
         }
     }
 

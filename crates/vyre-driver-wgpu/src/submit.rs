@@ -54,7 +54,7 @@ pub(crate) struct Words {
     buffer: Kept<wgpu::Buffer>,
     byte_len: u64,
     /// The first words of each piece lie so far apart.
-    pub(crate) stride: u32,
+    stride: u64,
     /// Workgroups of each piece.
     pub(crate) pieces: Vec<[u32; 3]>,
     id: u64,
@@ -172,31 +172,32 @@ impl Wgpu {
             buffer
         })?;
         let buffer = self.device.kept(buffer);
-        Ok(Words { buffer, byte_len, stride: stride as u32, pieces, id: self.pool.new_id() })
+        Ok(Words { buffer, byte_len, stride, pieces, id: self.pool.new_id() })
     }
 
-    /// The bind group of a launch, kept or made now.
+    /// The bind group of a piece of a launch, kept or made now.
     pub(crate) fn group(
         &self,
         launch: &Launch<'_, Wgpu>,
         words: &Words,
+        piece: usize,
         status: Option<&Memory>,
     ) -> Result<Arc<Kept<wgpu::BindGroup>>, BackendError> {
         let status = status.filter(|_| launch.kernel.bindings.has_status);
         let memories = || launch.buffers.iter().map(|(memory, _)| *memory).chain(status);
-        let ids = [launch.kernel.id, words.id].into_iter();
+        let ids = [launch.kernel.id, words.id, piece as u64].into_iter();
         let key: Vec<u64> = ids.chain(memories().map(|memory| memory.buffer().id)).collect();
         let mut groups = lock(&self.groups);
         let gone = self.pool.gone();
         if !gone.is_empty() {
-            groups.retain(|key, _| !key[2..].iter().any(|id| gone.contains(id)));
+            groups.retain(|key, _| !key[3..].iter().any(|id| gone.contains(id)));
         }
         if let Some(group) = groups.get(&key) {
             return Ok(Arc::clone(group));
         }
         let launch_words = wgpu::BindingResource::Buffer(wgpu::BufferBinding {
             buffer: &words.buffer,
-            offset: 0,
+            offset: piece as u64 * words.stride,
             size: wgpu::BufferSize::new(words.byte_len),
         });
         let mut resources: Vec<_> = memories().map(|memory| memory.raw().as_entire_binding()).collect();

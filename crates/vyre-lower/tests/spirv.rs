@@ -21,7 +21,7 @@ use vyre_lower::spirv::{
 };
 
 /// All that modules are asked for, and the lanes of subgroups.
-fn options() -> [(Options, u32); 5] {
+fn options() -> [(Options, u32); 6] {
     let none = Features::default();
     let guarded = Floats::default().with(DataType::F32, FloatOp::Fma, How::Guarded);
     [
@@ -33,6 +33,7 @@ fn options() -> [(Options, u32); 5] {
             32,
         ),
         (Options { features: Features::ALL, floats: guarded }, 8),
+        (Options { features: Features::ALL, floats: Floats::LOOSE }, 0),
     ]
 }
 
@@ -103,7 +104,7 @@ fn every_file_has_modules() {
 #[test]
 fn generated_programs_have_modules() {
     let config = Config { traps: true, ..Config::default() };
-    // Each has five modules, so there are fewer than of cases that only run.
+    // Each has six modules, so there are fewer than of cases that only run.
     let cases = std::env::var("VYRE_CASES").ok().and_then(|count| count.parse().ok());
     let cases = (0..cases.unwrap_or(1000) / 10).map(|seed| (seed, seeded(seed, &config)));
     check_all(
