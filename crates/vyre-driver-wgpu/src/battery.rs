@@ -193,46 +193,41 @@ impl Battery {
         Battery { lines: rows.into_iter().map(line).chain(constants).collect(), columns }
     }
 
-    /// Expressions over a float type, of the kind that compilers rewrite: few values, simple constants.
+    /// Expressions over a type, of the kind that compilers rewrite: few values, simple constants, a comparison at the end of
+    /// some.
     pub(crate) fn expressions(ty: DataType, count: usize, seed: u64) -> Battery {
-        use ComputeOp as Op;
-        const OPS: [ComputeOp; 12] = [
-            Op::Add,
-            Op::Sub,
-            Op::Mul,
-            Op::Add,
-            Op::Sub,
-            Op::Mul,
-            Op::Fma,
-            Op::Div,
-            Op::Sqrt,
-            Op::Neg,
-            Op::Min,
-            Op::Abs,
-        ];
-        let constants = [0.0, -0.0, 1.0, -1.0, 2.0, 0.5].map(|x: f64| match ty {
-            DataType::F64 => Literal::from_bits(ty, x.to_bits()),
-            _ => Literal::from_bits(ty, u64::from((x as f32).to_bits())),
-        });
+        let all = |result: DataType| {
+            let named = ComputeOp::ALL.iter().filter(|op| !op.info().args.contains(&ArgType::Any));
+            // Remainders of floats are integers on every device, and long.
+            let named = named.filter(|op| !(ty.is_float() && **op == ComputeOp::Rem));
+            let rows = named.filter_map(|op| row(*op, ty, ty)).filter(|row| row.result == result);
+            rows.collect::<Vec<Row>>()
+        };
+        let (mut ops, tests) = (all(ty), all(DataType::Bool));
+        // Sums and products are what is rewritten most.
+        let often = [ComputeOp::Add, ComputeOp::Sub, ComputeOp::Mul];
+        ops.extend(often.iter().cycle().take(12).filter_map(|op| row(*op, ty, ty)));
         let mut random = Random(seed);
         let mut lines: Vec<Line> = Vec::new();
         for _ in 0..count {
             let first = lines.len();
             for step in 0..5 {
-                let row = row(OPS[random.below(OPS.len())], ty, ty).expect("floats have these ops");
-                let mut pick = || match random.below(4 + 2 * step) {
-                    0 => From::Constant(constants[random.below(constants.len())]),
-                    1..4 => From::Column(random.below(3)),
-                    _ => From::Line(first + random.below(step)),
+                let from = if step == 4 && random.below(3) == 0 { &tests } else { &ops };
+                let row = from[random.below(from.len())].clone();
+                let mut pick = |arg: &DataType| match random.below(4 + 2 * step) {
+                    0 if *arg == ty => From::Constant(constant(ty, random.below(6))),
+                    4.. if *arg == ty => From::Line(first + random.below(step)),
+                    _ => From::Column(random.below(3)),
                 };
-                let from = (0..row.args.len()).map(|_| pick()).collect();
+                let from = row.args.iter().map(&mut pick).collect();
                 lines.push(Line { row, from, is_seen: step == 4 });
             }
         }
-        let edges = float_edges();
+        let edges = if ty.is_float() { float_edges() } else { integer_edges() };
         let columns = std::array::from_fn(|_| {
             let mut word = |lane: usize| match lane % 4 {
                 0 => edges[random.below(edges.len())],
+                _ if !ty.is_float() => random.word() >> random.below(64),
                 // Of about the same size, where sums and products round and cancel.
                 _ => random.word() & 0x800f_ffff_807f_ffff | 0x3ff0_0000_3f80_0000,
             };
@@ -312,7 +307,7 @@ impl Battery {
         text
     }
 
-    /// What is wrong with what came out, one for each line that is.
+    /// What is wrong with what came out, one for each op and type that is, at its first line.
     pub(crate) fn judge(&self, found: &[u8]) -> Vec<Wrong> {
         let mut wrong: Vec<Option<String>> = self.seen().map(|_| None).collect();
         let mut values = vec![0; self.lines.len()];
@@ -331,8 +326,14 @@ impl Battery {
                 }
             }
         }
-        let named = wrong.into_iter().enumerate();
-        named.filter_map(|(line, text)| Some(Wrong { line, text: text? })).collect()
+        let mut told = Vec::new();
+        let named = wrong.into_iter().enumerate().filter_map(|(line, text)| {
+            let Row { op, ty, ref args, .. } = *self.row(line);
+            let text = text.filter(|_| !told.contains(&(op, ty, args)))?;
+            told.push((op, ty, args));
+            Some(Wrong { line, text })
+        });
+        named.collect()
     }
 
     /// A line as an expression of a lane's operands, which are written as bits.
@@ -359,6 +360,20 @@ impl Battery {
         }
         operands
     }
+}
+
+/// One of six simple constants.
+fn constant(ty: DataType, at: usize) -> Literal {
+    let float = [0.0, -0.0, 1.0, -1.0, 2.0, 0.5][at];
+    let integer = [0, 1, 2, 31, ty.mask(), ty.mask() >> 1][at];
+    Literal::from_bits(
+        ty,
+        match ty {
+            DataType::F64 => f64::to_bits(float),
+            DataType::F32 => u64::from((float as f32).to_bits()),
+            _ => integer,
+        },
+    )
 }
 
 /// Each row of 32 bits and more twice for each of its operands, which is a constant then. Every row has others.
@@ -435,6 +450,8 @@ mod tests {
             Battery::of(rows(&types)),
             Battery::expressions(DataType::F32, 8, 1),
             Battery::expressions(DataType::F64, 8, 2),
+            Battery::expressions(DataType::I32, 8, 3),
+            Battery::expressions(DataType::U64, 8, 4),
         ];
         for battery in batteries {
             let mut found = on_reference(&battery);

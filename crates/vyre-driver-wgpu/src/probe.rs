@@ -24,7 +24,7 @@ use vyre_foundation::text;
 use vyre_lower::spirv::{self, Features, FloatOp, Floats, How, Options};
 
 /// Goes up with what is tried and with what shaders contain, so that old verdicts do not count.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), ".4 wgpu 30.0");
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), ".5 wgpu 30.0");
 /// How long a probe may take.
 const LIMIT: Duration = Duration::from_secs(120);
 /// Trips of a loop. Mesa 22.3 ends after 65,535.
@@ -138,14 +138,14 @@ fn find(
 ) -> Result<Shaders, BackendError> {
     match features {
         Err(reason) => rejected.push(format!("SPIR-V: {reason}")),
-        Ok(features) => match spirv(wgpu, Options { features, floats: Floats::SOFT }, rejected) {
+        Ok(features) => match spirv(wgpu, features, rejected) {
             Ok(Some(options)) => return Ok(Shaders::SpirV(options, subgroups(wgpu, options, rejected)?)),
             Ok(None) => {}
             Err(error) if wgpu.device.is_lost() => return Err(error),
             Err(error) => rejected.push(format!("SPIR-V: {error}")),
         },
     }
-    match integers(wgpu, &Shaders::Wgsl)? {
+    match integers(wgpu, &Shaders::Wgsl)?.first() {
         None => Ok(Shaders::Wgsl),
         Some(wrong) => Err(unavailable(
             format!("the driver of {} computes wrong: {wrong}", wgpu.device.adapter),
@@ -154,31 +154,41 @@ fn find(
     }
 }
 
-/// The fastest exact SPIR-V; `None` if there is none.
-fn spirv(wgpu: &Wgpu, soft: Options, rejected: &mut Vec<String>) -> Result<Option<Options>, BackendError> {
-    if let Some(wrong) = integers(wgpu, &Shaders::SpirV(soft, 0))? {
-        rejected.push(format!("SPIR-V, integers: {wrong}"));
-        return Ok(None);
+/// The fastest exact SPIR-V; `None` if there is none. Where 64-bit integers are wrong they are made of words.
+fn spirv(
+    wgpu: &Wgpu,
+    features: Features,
+    rejected: &mut Vec<String>,
+) -> Result<Option<Options>, BackendError> {
+    let words = Features { int64: false, int64_atomics: false, ..features };
+    let tried = if features.int64 { vec![features, words] } else { vec![features] };
+    for features in tried {
+        let soft = Options { features, floats: Floats::SOFT };
+        let wrong = integers(wgpu, &Shaders::SpirV(soft, 0))?;
+        if wrong.is_empty() {
+            return floats(wgpu, soft, rejected);
+        }
+        let wide = if features.int64 { "" } else { " of words" };
+        rejected.extend(wrong.iter().map(|wrong| format!("SPIR-V, integers{wide}: {wrong}")));
     }
-    floats(wgpu, soft, rejected)
+    Ok(None)
 }
 
-/// What is wrong with integers, if something is.
-fn integers(wgpu: &Wgpu, shaders: &Shaders) -> Result<Option<String>, BackendError> {
+/// What is wrong with integers.
+fn integers(wgpu: &Wgpu, shaders: &Shaders) -> Result<Vec<String>, BackendError> {
     let expected = (0..TRIPS).fold(1u32, |a, k| a.wrapping_mul(3) ^ k).to_le_bytes();
     let found = looped(wgpu, shaders, DataType::U32, "1", "%b = mul.u32 %a, 3\n%c = xor.u32 %b, %k")?;
     if found.chunks_exact(4).any(|found| found != expected) {
-        return Ok(Some(format!("a loop of {TRIPS} trips ends early (Mesa 22.3 stops all after 65,535)")));
+        return Ok(vec![format!("a loop of {TRIPS} trips ends early (Mesa 22.3 stops all after 65,535)")]);
     }
     let (wide, narrow): (Vec<Row>, Vec<Row>) =
         rows(&INTEGERS).into_iter().partition(|row| row.ty.bits() == 64);
-    for rows in [narrow, wide] {
-        let wrong = tried(wgpu, shaders, &Battery::of(rows))?;
-        if let Some(Wrong { text, .. }) = wrong.into_iter().next() {
-            return Ok(Some(text));
-        }
+    let expressions = INTEGERS[1..].iter().map(|ty| Battery::expressions(*ty, 24, 0));
+    let mut wrong = Vec::new();
+    for battery in [narrow, wide].map(Battery::of).into_iter().chain(expressions) {
+        wrong.extend(tried(wgpu, shaders, &battery)?.into_iter().map(|wrong| wrong.text));
     }
-    Ok(None)
+    Ok(wrong)
 }
 
 /// The fastest exact way to make each float op; `None` if not even integers are.
@@ -232,11 +242,12 @@ fn improved(
     };
     let battery = Battery::of(rows.filter(concerns).collect());
     loop {
-        let mut wrong = Vec::new();
+        let (mut wrong, mut has_way) = (Vec::new(), true);
         for found in tried(wgpu, &Shaders::SpirV(options, 0), &battery)? {
             let Some(op) = FloatOp::of(battery.row(found.line).op) else {
                 rejected.push(format!("SPIR-V, {ty}: {}", found.text));
-                return Ok(None);
+                has_way = false;
+                continue;
             };
             if !wrong.contains(&op) {
                 let op_name = format!("{op:?}").to_lowercase();
@@ -245,8 +256,8 @@ fn improved(
                 wrong.push(op);
             }
         }
-        if wrong.is_empty() {
-            return Ok(Some(options));
+        if wrong.is_empty() || !has_way {
+            return Ok(has_way.then_some(options));
         }
         for op in wrong {
             let (ways, how) = (op.ways(ty), options.floats.how(ty, op));

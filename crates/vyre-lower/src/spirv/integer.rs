@@ -166,8 +166,20 @@ impl Emit<'_, '_> {
             ComputeOp::AddSat => {
                 let sum = self.integer(ComputeOp::Add, ty, args);
                 let over = self.integer(ComputeOp::Lt, ty, &[sum, args[0]]);
-                let most = self.bits(ty, u64::MAX);
+                let most = match ty.bits() {
+                    // NVIDIA's compiler knows this pattern, and gets the upper half wrong.
+                    64 => self.ones(ty),
+                    _ => self.bits(ty, u64::MAX),
+                };
                 self.select(ty, over, most, sum)
+            }
+            ComputeOp::SubSat if ty.bits() == 64 => {
+                // The same pattern with a known zero.
+                let difference = self.integer(ComputeOp::Sub, ty, args);
+                let under = self.integer(ComputeOp::Lt, ty, args);
+                let zero = self.launch_word(ZERO_WORDS[0]);
+                let least = self.join(ty, [zero, zero]);
+                self.select(ty, under, least, difference)
             }
             ComputeOp::SubSat => {
                 let least = self.integer(ComputeOp::Min, ty, args);
