@@ -4,7 +4,7 @@
 //! First the kernels of `examples`: of those with about 50 instructions none may take more than 0.2 ms. Then programs of 1,000 to
 //! 100,000 lines, where the time a line should not grow: `straight` is arithmetic between loads and stores, `mixed` has
 //! branches, loops and barriers besides. Exits with 1 where the best emitter of this processor breaks the bound.
-//! `-- KERNEL` measures one of the examples.
+//! `-- NAME...` measures only these of the emitters and programs: `-- avx512 mixed`.
 #![allow(clippy::print_stdout)] // The table.
 
 use std::fmt::Write;
@@ -17,6 +17,8 @@ use vyre_testkit::repo;
 /// What a kernel of as many instructions may take.
 const BOUND: Duration = Duration::from_micros(200);
 const BOUND_LINES: std::ops::RangeInclusive<u32> = 35..=60;
+const EMITTERS: [(&str, Emitter); 3] =
+    [("avx512", Emitter::Avx512), ("avx2", Emitter::Avx2), ("portable", Emitter::Portable)];
 const LARGE: [usize; 3] = [1_000, 10_000, 100_000];
 /// Cranelift takes ten times as long, and half a minute is enough.
 const LARGE_PORTABLE_MAX: usize = 10_000;
@@ -24,33 +26,41 @@ const LARGE_PORTABLE_MAX: usize = 10_000;
 fn main() {
     // Cargo's own argument is `--bench`. Without it this is a test: each example once, and no clock.
     let timed = std::env::args().any(|arg| arg == "--bench");
-    let only = std::env::args().skip(1).find(|arg| !arg.starts_with('-'));
+    let named: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let (emitters, programs): (Vec<_>, Vec<_>) =
+        named.into_iter().partition(|name| EMITTERS.iter().any(|(known, _)| known == name));
+    let asked = |list: &[String], name: &str| list.is_empty() || list.iter().any(|one| one == name);
     let (mut broken, mut best) = (Vec::new(), None);
     println!(
         "{:9} {:12} {:>7} {:>12} {:>12} {:>10}",
         "emitter", "program", "lines", "median", "fastest", "a line"
     );
-    for emitter in [Emitter::Avx512, Emitter::Avx2, Emitter::Portable] {
+    for (emitter_name, emitter) in EMITTERS {
+        if !asked(&emitters, emitter_name) {
+            continue;
+        }
         let Ok(backend) = CpuBackend::new(CpuConfig { emitter, ..CpuConfig::default() }) else {
-            println!("{:9} SKIP: not on this processor", format!("{emitter:?}"));
+            println!("{:9} SKIP: not on this processor", emitter_name);
             continue;
         };
         let is_best = *best.get_or_insert(emitter) == emitter;
         for path in repo::files("examples", "vyre") {
             let source = repo::read(&path).expect("listed files can be read");
             let name = path.file_stem().expect("it has a name").to_string_lossy().into_owned();
-            if text::parse(&source).is_err() || only.as_ref().is_some_and(|only| *only != name) {
+            if text::parse(&source).is_err() || !asked(&programs, &name) {
                 continue;
             }
-            let (median, lines) = row(emitter, &name, &backend, &source, if timed { 201 } else { 1 });
+            let (median, lines) = row(emitter_name, &name, &backend, &source, if timed { 201 } else { 1 });
             if timed && is_best && BOUND_LINES.contains(&lines) && median > BOUND {
                 broken.push(name);
             }
         }
-        for lines in LARGE.into_iter().filter(|_| timed && only.is_none()) {
-            if emitter != Emitter::Portable || lines <= LARGE_PORTABLE_MAX {
-                row(emitter, "straight", &backend, &straight(lines), 5);
-                row(emitter, "mixed", &backend, &mixed(lines), 5);
+        let largest = if emitter == Emitter::Portable { LARGE_PORTABLE_MAX } else { usize::MAX };
+        for lines in LARGE.into_iter().filter(|lines| timed && *lines <= largest) {
+            for (name, source) in [("straight", straight as fn(usize) -> String), ("mixed", mixed)] {
+                if asked(&programs, name) {
+                    row(emitter_name, name, &backend, &source(lines), 5);
+                }
             }
         }
     }
@@ -61,13 +71,13 @@ fn main() {
 }
 
 /// Measures a program and prints its line; the median, and its lines.
-fn row(emitter: Emitter, name: &str, backend: &CpuBackend, source: &str, runs: usize) -> (Duration, u32) {
+fn row(emitter: &str, name: &str, backend: &CpuBackend, source: &str, runs: usize) -> (Duration, u32) {
     let (times, lines) = times(backend, source, runs);
     let (median, fastest) = (times[times.len() / 2], times[0]);
     let ms = |time: Duration| time.as_secs_f64() * 1e3;
     println!(
         "{:9} {name:12} {lines:7} {:>9.3} ms {:>9.3} ms {:>7.2} us",
-        format!("{emitter:?}"),
+        emitter,
         ms(median),
         ms(fastest),
         ms(median) * 1e3 / f64::from(lines.max(1))

@@ -14,8 +14,8 @@ use vyre_foundation::opt::range;
 use vyre_foundation::validate::ValidProgram;
 use vyre_foundation::validate::uniformity::{self, BodyUniformity, Level};
 
-/// Lines of a program without loops, times vectors in flight.
-const STRAIGHT_LINES_MAX: u32 = 64;
+/// Lines of a program without loops that has two vectors in flight.
+const STRAIGHT_LINES_MAX: u32 = 32;
 
 /// A mutable local or private array.
 #[derive(Clone, Copy, Debug)]
@@ -518,8 +518,8 @@ impl<'a> Plan<'a> {
         let fits = |vectors: u32| {
             let unbroken = row.is_multiple_of(self.lanes) || row == all;
             let used = all.is_multiple_of(vectors * self.lanes);
-            // Without loops one group of lanes does not wait for another: many vectors of many lines would only be more code.
-            let short = loops || vectors * lines <= STRAIGHT_LINES_MAX;
+            // Without loops one group of lanes does not wait for another, and the processor has several under way by itself.
+            let short = loops || vectors <= 2 && lines <= STRAIGHT_LINES_MAX;
             // Two hide each other's waits even where some of them must be spilled.
             let room = vectors <= 2 || vectors * pressure <= shape.registers;
             unbroken && used && short && room
