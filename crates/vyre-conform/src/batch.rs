@@ -23,11 +23,13 @@ pub enum Level {
     Programs,
     /// Programs that nobody could have seen before, tricks against cheats and, for drivers, the driver contract.
     Random,
+    /// Elementary functions; on the float track alone.
+    Math,
 }
 
 impl Level {
     /// The levels, weakest first.
-    pub const ALL: [Level; 4] = [Level::Ops, Level::Laws, Level::Programs, Level::Random];
+    pub const ALL: [Level; 5] = [Level::Ops, Level::Laws, Level::Programs, Level::Random, Level::Math];
 
     /// The name in reports and on command lines.
     pub const fn name(self) -> &'static str {
@@ -36,6 +38,7 @@ impl Level {
             Level::Laws => "laws",
             Level::Programs => "programs",
             Level::Random => "random",
+            Level::Math => "math",
         }
     }
 

@@ -1,11 +1,11 @@
-//! A suite of two dozen groups, for tests that are about certificates and not about cases.
+//! A suite of thirty groups, for tests that are about certificates and not about cases.
 
 use crate::batch::{Batch, Content, Group, Level, Plan, Step, Track, Work};
 use crate::contract::OutputInit;
 use vyre_foundation::launch::admit;
 use vyre_generate::{Config, seeded};
 
-/// Three groups for each level and track; those of the highest level depend on the nonce. Drivers have a procedure too.
+/// Three groups for each level and track; those of the level `random` depend on the nonce. Drivers have a procedure too.
 pub(crate) fn groups(driver: bool) -> Vec<Group> {
     let places = Level::ALL.into_iter().flat_map(|level| Track::ALL.map(|track| (level, track)));
     let groups = places.flat_map(|place| (0..3).map(move |at| (place, at)));
@@ -20,7 +20,7 @@ fn group(level: Level, track: Track, at: u64) -> Group {
     let name = format!("{level}/{track}/{at}");
     let start = move |plan: &Plan<'_>, name: &str| match level {
         Level::Random => plan.seed(name),
-        Level::Ops | Level::Laws | Level::Programs => at + 100 * level as u64,
+        Level::Ops | Level::Laws | Level::Programs | Level::Math => at + 100 * level as u64,
     };
     let own = name.clone();
     let make = move |plan: &Plan<'_>| {
@@ -29,7 +29,7 @@ fn group(level: Level, track: Track, at: u64) -> Group {
     };
     match level {
         Level::Random => Group::seeded(name, level, track, make),
-        Level::Ops | Level::Laws | Level::Programs => Group::fixed(name, level, track, make),
+        Level::Ops | Level::Laws | Level::Programs | Level::Math => Group::fixed(name, level, track, make),
     }
 }
 

@@ -115,7 +115,7 @@ impl Default for ConformanceSuite<'_> {
     fn default() -> Self {
         ConformanceSuite {
             size: Size::Full,
-            level: Level::Random,
+            level: Level::Math,
             track: None,
             filter: None,
             shard: None,

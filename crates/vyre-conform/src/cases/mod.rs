@@ -7,6 +7,7 @@ mod expression;
 mod fixture;
 mod kernels;
 mod laws;
+mod math;
 mod operands;
 mod ops;
 mod programs;
@@ -24,6 +25,7 @@ pub(crate) fn groups(driver: bool) -> Vec<Group> {
     groups.extend(programs::groups());
     groups.extend(kernels::groups());
     groups.extend(random::groups());
+    groups.extend(math::groups());
     groups.extend(cheats::groups());
     if driver {
         groups.extend(driver::groups());

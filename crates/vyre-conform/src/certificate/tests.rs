@@ -35,13 +35,13 @@ fn a_certificate_survives_its_file_and_is_trusted_by_its_key() {
     assert_eq!(verify(&again, &[other, key.public()]), Ok(Trust::Trusted));
     assert_eq!(verify(&again, &[other]), Ok(Trust::Untrusted));
     let verified = again.verify_with(groups, &[], Sample::Random(5)).unwrap();
-    assert_eq!((verified.groups, verified.recomputed, verified.procedures), (24, 5, 0));
+    assert_eq!((verified.groups, verified.recomputed, verified.procedures), (30, 5, 0));
 }
 
 #[test]
 fn it_claims_what_was_asked_for_and_no_more() {
     let levels = |certificate: &Certificate| Track::ALL.map(|track| certificate.level(track));
-    assert_eq!(levels(&certificate()), [Some(Level::Random); 2]);
+    assert_eq!(levels(&certificate()), [Some(Level::Math); 2]);
     let part = suite().up_to(Level::Laws).only(Track::Integer).certify(&ReferenceBackend).unwrap();
     assert_eq!(levels(&part), [Some(Level::Laws), None]);
     assert_eq!(part.predicate().groups.len(), 6);

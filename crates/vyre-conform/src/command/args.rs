@@ -73,7 +73,7 @@ pub struct Certify {
     #[arg(long, value_name = "ID")]
     pub(super) backend: Option<String>,
     /// The highest level to run
-    #[arg(long, value_name = "LEVEL", default_value = "random", value_parser = level())]
+    #[arg(long, value_name = "LEVEL", default_value = "math", value_parser = level())]
     pub(super) level: Level,
     /// Run only one track: programs without floats, or with
     #[arg(long, value_name = "TRACK", value_parser = track())]
