@@ -59,8 +59,18 @@ pub(crate) struct Baseline {
     pub(crate) run: fn(&[Vec<u32>], &mut [Vec<u32>]),
 }
 
-/// The label of the baseline that ratios are to.
-pub const PLAIN: &str = "rust";
+impl Benchmark {
+    /// The label of the baseline that ratios are to.
+    pub fn plain(&self) -> &'static str {
+        self.baselines[0].label
+    }
+}
+
+/// The label of plain Rust.
+pub(crate) const PLAIN: &str = "rust";
+
+/// The label of the C library, whose elementary functions have bits of their own.
+pub(crate) const LIBC: &str = "libc";
 
 /// A benchmark at one size: the data and the dispatches over it.
 pub(crate) struct Case {

@@ -3,9 +3,8 @@
 //!
 //! The SVG stands alone: no scripts, no fonts or styles from elsewhere.
 
-use crate::case::PLAIN;
 use crate::contender::Mode;
-use crate::report::{Outcome, Report, Row, size_text};
+use crate::report::{Group, Outcome, Report, Row, size_text};
 use std::fmt::Write;
 
 const WIDTH: f64 = 960.0;
@@ -37,7 +36,7 @@ const HALO: &str = "paint-order='stroke' stroke='white' stroke-width='3'";
 
 /// The plot of a run's ratios.
 pub fn plot(report: &Report) -> String {
-    let rows: Vec<Vec<&Row>> = report.groups.iter().map(|group| shown(&group.rows)).collect();
+    let rows: Vec<Vec<&Row>> = report.groups.iter().map(|group| shown(group)).collect();
     let scale = Scale::over(rows.iter().flatten().filter_map(|row| ratio(row)));
     let colours = Colours::of(report);
     let top = 74.0 + LEGEND_STEP * colours.legend().len().div_ceil(3) as f64;
@@ -63,8 +62,8 @@ pub fn plot(report: &Report) -> String {
 }
 
 /// All but the plain baseline, which is the line at 1.
-fn shown(rows: &[Row]) -> Vec<&Row> {
-    rows.iter().filter(|row| row.contender != PLAIN).collect()
+fn shown(group: &Group) -> Vec<&Row> {
+    group.rows.iter().filter(|row| row.contender != group.benchmark.plain()).collect()
 }
 
 fn ratio(row: &Row) -> Option<f64> {
@@ -200,7 +199,7 @@ struct Colours {
 impl Colours {
     fn of(report: &Report) -> Colours {
         let mut colours = Colours { backends: Vec::new(), modes: Vec::new() };
-        for row in report.groups.iter().flat_map(|group| shown(&group.rows)) {
+        for row in report.groups.iter().flat_map(|group| shown(group)) {
             if let Some(id) = row.backend.as_ref().filter(|id| !colours.backends.contains(id)) {
                 colours.backends.push(id.clone());
             }

@@ -1,7 +1,7 @@
 //! Runs benchmarks: checks every contender against the reference at a tiny size, chooses sizes that a slow backend can
 //! bear, and measures.
 
-use crate::case::{Baseline, Benchmark, Case, PLAIN, digest};
+use crate::case::{Baseline, Benchmark, Case, digest};
 use crate::check;
 use crate::contender::{Contender, Host, Mode, Native, Resident};
 use crate::external::{self, External, Nvcc};
@@ -446,8 +446,9 @@ fn outcome(runner: &mut Runner<'_>, full: &Checked) -> Outcome {
 
 /// Every contender's time over the baseline's, and how much of its device's limits it reaches.
 fn conclude(group: &mut Group, limits: &[(String, Limits)]) {
+    let plain = group.benchmark.plain();
     let is_base =
-        |row: &&Row| row.mode == Mode::Loose || (row.mode == Mode::Baseline && row.contender == PLAIN);
+        |row: &&Row| row.mode == Mode::Loose || (row.mode == Mode::Baseline && row.contender == plain);
     let base = group.rows.iter().find(is_base);
     // A backend beside itself differs by little, which the fastest rounds show best on a busy machine.
     let by_fastest = base.is_some_and(|row| row.mode == Mode::Loose);

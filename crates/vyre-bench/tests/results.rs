@@ -1,6 +1,6 @@
 //! Every contender of every benchmark has the same results, bit for bit, at sizes that fit no block, tile or vector.
 
-use vyre_bench::{BENCHMARKS, Baselines, Benchmark, OPS, Options, Outcome, run};
+use vyre_bench::{BENCHMARKS, Baselines, Benchmark, MATH, OPS, Options, Outcome, run};
 
 /// Runs one benchmark on the reference at one size. The tiny size is checked too, races included.
 fn check(benchmark: &'static Benchmark, size: u32) {
@@ -23,6 +23,11 @@ fn check(benchmark: &'static Benchmark, size: u32) {
             Outcome::Failed(error) => panic!("{place}: {error}"),
         }
     }
+}
+
+#[test]
+fn elementary_functions() {
+    MATH.iter().for_each(|benchmark| check(benchmark, 515));
 }
 
 #[test]

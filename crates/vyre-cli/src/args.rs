@@ -211,7 +211,7 @@ Examples:
 #[cfg(feature = "bench")]
 #[derive(ClapArgs)]
 pub(crate) struct Bench {
-    /// The kernels to measure; all if left out
+    /// The kernels to measure, elementary functions by name or all of them as `math`; all other kernels if left out
     #[arg(value_name = "KERNEL")]
     pub(crate) kernels: Vec<String>,
     /// The backends to measure, or `none`. Left out, all that there are, the slow reference only if it is alone

@@ -210,15 +210,39 @@ fn compare_devices_and_doctor_speak_of_every_backend() {
     );
 }
 
+/// `examples/ml/compare` shows the same to people.
+#[test]
+fn softmax_layer_norm_and_gelu_give_the_same_bytes_on_every_backend() {
+    let folder = root().join("examples/ml");
+    let launches = std::fs::read_to_string(folder.join("digests.txt")).unwrap();
+    for launch in launches.lines() {
+        let words: Vec<&str> = launch.split(' ').collect();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_vyre"));
+        let command = command.args(["compare", words[0], "--json"]).args(&words[2..]).current_dir(&folder);
+        let compared: serde_json::Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
+        for backend in compared["backends"].as_array().unwrap() {
+            let id = backend["backend"].as_str().unwrap();
+            if backend["ran"] == false {
+                eprintln!("SKIP {} on {id}: {}", words[0], backend["reason"]);
+                assert!(!["reference", "cpu"].contains(&id), "{backend}");
+                continue;
+            }
+            let digest = backend["outputs"][0]["blake3"].as_str().unwrap();
+            assert!(digest.starts_with(words[1]), "{launch} on {id} gives {digest}");
+        }
+    }
+}
+
 #[test]
 fn bench_finds_every_result_right() {
     let folder = folder("bench");
-    let found =
-        json(&folder, &["bench", "--quick", "--backend", "reference,cpu", "--plot", "bench.svg", "--json"]);
-    let groups = found["groups"].as_array().unwrap();
+    let quick = ["--quick", "--backend", "reference,cpu", "--json"];
+    let found = json(&folder, &[&["bench", "--plot", "bench.svg"], &quick[..]].concat());
+    let math = json(&folder, &[&["bench", "math"], &quick[..]].concat());
+    let groups = [&found, &math].map(|found| found["groups"].as_array().unwrap());
     let listed = json(&folder, &["bench", "--list", "--json"]);
-    assert_eq!(groups.len(), listed["kernels"].as_array().unwrap().len());
-    for group in groups {
+    assert_eq!(groups[0].len() + groups[1].len(), listed["kernels"].as_array().unwrap().len());
+    for group in groups.into_iter().flatten() {
         let contenders = group["contenders"].as_array().unwrap();
         assert!(contenders.iter().any(|one| one["mode"] == "resident"), "{group}");
         for contender in contenders {
@@ -226,7 +250,7 @@ fn bench_finds_every_result_right() {
         }
     }
     let plot = std::fs::read_to_string(folder.join("bench.svg")).unwrap();
-    assert!(groups.iter().all(|group| plot.contains(group["kernel"].as_str().unwrap())));
+    assert!(groups[0].iter().all(|group| plot.contains(group["kernel"].as_str().unwrap())));
 }
 
 #[test]

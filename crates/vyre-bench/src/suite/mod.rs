@@ -9,6 +9,7 @@ mod compact;
 mod dfa;
 mod histogram;
 mod mandelbrot;
+mod math;
 mod matmul;
 mod matmul_i8;
 mod mix;
@@ -21,6 +22,7 @@ mod sort;
 mod stencil;
 
 use crate::case::Benchmark;
+pub use math::MATH;
 use std::sync::LazyLock;
 
 pub use ops::OPS;

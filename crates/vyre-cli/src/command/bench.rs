@@ -9,8 +9,8 @@ use std::path::Path;
 use std::time::Duration;
 use vyre::driver::registry;
 use vyre_bench::{
-    BENCHMARKS, Baselines, Benchmark, Bound, Figures, Group, Limits, OPS, Options, Outcome, Row, Spread,
-    size_text,
+    BENCHMARKS, Baselines, Benchmark, Bound, Figures, Group, Limits, MATH, OPS, Options, Outcome, Row,
+    Spread, size_text,
 };
 use vyre_conform::command::table::{Align, columns};
 
@@ -59,9 +59,9 @@ fn list(report: &Report) {
     report.text(&headed(&[Align::Left, Align::Right, Align::Left, Align::Left], &rows));
 }
 
-/// The benchmarks, and those of single ops behind them.
+/// The benchmarks, and those of single ops and of elementary functions behind them.
 fn all() -> impl Iterator<Item = &'static Benchmark> {
-    BENCHMARKS.into_iter().chain(&OPS)
+    BENCHMARKS.into_iter().chain(&OPS).chain(MATH.iter().copied())
 }
 
 /// Columns whose first row is a heading.
@@ -73,9 +73,15 @@ fn headed(align: &[Align], rows: &[Vec<String>]) -> String {
 
 fn options(args: &Bench, backends: Vec<String>) -> Result<Options, Failure> {
     let benchmarks = match args.kernels.is_empty() {
-        true if args.baseline == Baselines::Native => all().collect(),
+        true if args.baseline == Baselines::Native => BENCHMARKS.into_iter().chain(&OPS).collect(),
         true => BENCHMARKS.to_vec(),
-        false => args.kernels.iter().map(|name| benchmark(name)).collect::<Result<_, _>>()?,
+        false => {
+            let named = args.kernels.iter().map(|name| match name.as_str() {
+                "math" => Ok(MATH.to_vec()),
+                name => benchmark(name).map(|benchmark| vec![benchmark]),
+            });
+            named.collect::<Result<Vec<_>, _>>()?.concat()
+        }
     };
     let mut sizes = Vec::new();
     for text in &args.sizes {
