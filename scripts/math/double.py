@@ -1,7 +1,7 @@
 """The functions of f64: the same reductions for its whole range, with the parts that f32 does not need.
 
 Results are within one unit in the last place of the correctly rounded ones for exp, exp2, exp10, log, log2, log10, log1p, sin,
-cos, sinpi, cospi, acos, atan, atan2, cbrt, pow and hypot, and within a few for the others; `vyre-math check --f64` measures.
+cos, sinpi, cospi, acos, atan, atan2, cbrt, pow and hypot, and within a few for the others; `vyre-math check --type f64` measures.
 """
 
 from mpmath import mp, mpf
@@ -9,7 +9,7 @@ from mpmath import mp, mpf
 from exponential import N, double, split
 from logarithm import N as LOG_N
 from logarithm import OFF, SHIFT, radius
-from trigonometric import ASIN, ATAN, COSPI, SINPI
+from trigonometric import ATAN, arcsine_core, by_quadrant, half_turns
 from two import EXP2_SERIES, LOG2_SERIES, fast_sum, pair_add, pair_mul, pair_scale, pair_series, pow_special, two_sum
 from vyre import Fn, fpminimax, table
 
@@ -283,29 +283,25 @@ def hypot(f, x, y):
     return f.select(either, INF, w)
 
 
-def asin(f, x):
-    a = f.let("a", x.abs())
-    far = f.let("far", a > 0.5)
-    z = f.let("z", f.select(far, f.fma(a, -0.5, 0.5), a * a))
-    s = f.let("s", f.select(far, z.sqrt(), a))
-    p = f.let("p", f.let("zs", z * s) * f.estrin(z, ASIN))
-    hi, lo = split(mp.pi / 2)
-    # pi/2 - 2 (s + p), with what the root lost.
+def arcsine(f, x):
+    """The narrow arcsine's parts, its polynomial times z s, and what the root lost."""
+    far, z, s, p = arcsine_core(f, f.let("a", x.abs()))
+    p = f.let("p", f.let("zs", z * s) * p)
     e = f.let("e", f.fma(-s, s, z) / (s + s))
-    e = f.let("e", f.select(z > 0.0, e, 0.0))
+    return far, s, p, f.let("e", f.select(z > 0.0, e, 0.0))
+
+
+def asin(f, x):
+    far, s, p, e = arcsine(f, x)
+    hi, lo = split(mp.pi / 2)
+    # pi/2 - 2 (s + p).
     u = f.let("u", f.fma(s, -2.0, hi))
     v = f.let("v", f.fma(s, -2.0, hi - u) + f.fma(p + e, -2.0, lo))
     return f.let("y", f.select(far, u + v, s + p)).copysign(x)
 
 
 def acos(f, x):
-    a = f.let("a", x.abs())
-    far = f.let("far", a > 0.5)
-    z = f.let("z", f.select(far, f.fma(a, -0.5, 0.5), a * a))
-    s = f.let("s", f.select(far, z.sqrt(), a))
-    p = f.let("p", f.let("zs", z * s) * f.estrin(z, ASIN))
-    e = f.let("e", f.fma(-s, s, z) / (s + s))
-    e = f.let("e", f.select(z > 0.0, e, 0.0))
+    far, s, p, e = arcsine(f, x)
     negative = f.let("negative", x < 0.0)
     half, half_low = split(mp.pi / 2)
     full, full_low = split(mp.pi)
@@ -368,25 +364,7 @@ def trigpi(kind):
     def build(f, x):
         # x modulo 2, exactly.
         y = f.let("y", f.fma((x * 0.5).round(), -2.0, x))
-        k = f.let("k", (y + y).round())
-        r = f.let("r", f.fma(k, -0.5, y))
-        q = f.let("q", k.cast("i32").bits("u32"))
-        z = f.let("z", r * r)
-        pi, pi_lo = split(mp.pi)
-        h = f.let("h", r * pi)
-        l = f.let("l", f.fma(r, pi, -h) + r * pi_lo)
-        s = f.let("sine", f.fma(f.let("cube", z * r), f.estrin(z, SINPI), l) + h)
-        c = f.let("cosine", f.fma(z, f.estrin(z, COSPI), 1.0))
-        odd = f.let("odd", f.op("ne", "u32", q & 1, 0))
-        if kind == "cospi":
-            q = f.let("q", q + 1)
-            w = f.let("w", f.select(odd, s, c))
-        else:
-            w = f.let("w", f.select(odd, c, s))
-        flip = f.let("flip", f.op("ne", "u32", q & 2, 0))
-        w = f.let("w", f.select(flip, -w, w))
-        none = f.let("none", f.op("copysign", "f64", 0.0, x)) if kind == "sinpi" else 0.0
-        return f.select(w.eq(0.0), none, w)
+        return half_turns(f, y, x, kind)
 
     return build
 
@@ -439,17 +417,7 @@ def trig(kind):
         h = f.let("h", f.fma(z, -0.5, 1.0))
         l = f.let("l", f.fma(z, -0.5, 1.0 - h))
         c = f.let("cosine", h + (f.fma(z * z, f.estrin(z, COS64), l) - r * low))
-        odd = f.let("odd", f.op("ne", "u32", q & 1, 0))
-        if kind == "tan":
-            y = f.let("y", f.select(odd, c, s) / f.select(odd, -s, c))
-        else:
-            if kind == "cos":
-                q = f.let("q", q + 1)
-                y = f.let("y", f.select(odd, s, c))
-            else:
-                y = f.let("y", f.select(odd, c, s))
-            flip = f.let("flip", f.op("ne", "u32", q & 2, 0))
-            y = f.let("y", f.select(flip, -y, y))
+        y = f.let("y", by_quadrant(f, q, s, c, kind))
         return y if kind == "cos" else f.select(f.let("near", x.abs() < 2.0**-30), tiny(f, x, kind), y)
 
     return build

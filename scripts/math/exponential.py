@@ -138,8 +138,12 @@ def tanh():
 
 
 def sigmoid():
-    """1 / (1 + exp(-x))."""
+    """1 / (1 + exp(-x)). Near 0 that is 1/2 + x/4 - x^3/48, whose first two terms are often halfway between two f32: of the third
+    no more than the sign is needed then, and f64 would lose it."""
     f = Fn("math.sigmoid.wide", [("x", "f64")], "f64")
     (x,) = f.params
     e = f.let("e", f.call("math.exp.wide", -x))
-    return f.ret(1.0 / (e + 1.0))
+    y = f.let("y", 1.0 / (e + 1.0))
+    line = f.let("line", f.fma(x, 0.25, 0.5))
+    below = f.let("below", line - f.op("copysign", "f64", 2.0**-50, x))
+    return f.ret(f.select(f.let("near", x.abs() < 2.0**-15), below, y))

@@ -75,20 +75,17 @@ def cos_poly(f, r, z):
     return f.let("cosine", f.fma(z * z, f.estrin(z, COS), l) + h)
 
 
-def finish(f, x, r, q, kind):
-    z = f.let("z", r * r)
-    s = sin_poly(f, r, z)
-    c = cos_poly(f, r, z)
+def by_quadrant(f, q, s, c, kind):
+    """The function of an angle from sine and cosine of its remainder."""
     odd = f.let("odd", f.op("ne", "u32", q & 1, 0))
     if kind == "tan":
         n = f.let("n", f.select(odd, c, s))
         d = f.let("d", f.select(odd, -s, c))
         return n / d
-    if kind == "cos":
+    if kind.startswith("cos"):
         q = f.let("q", q + 1)
-        y = f.let("y", f.select(odd, s, c))
-    else:
-        y = f.let("y", f.select(odd, c, s))
+        s, c = c, s
+    y = f.let("y", f.select(odd, c, s))
     flip = f.let("flip", f.op("ne", "u32", q & 2, 0))
     return f.select(flip, -y, y)
 
@@ -102,7 +99,8 @@ def trig(kind):
     # Infinities have no remainder.
     x = f.let("x", f.select(x0.abs().eq(float("inf")), float("nan"), x0))
     r, q = sine_cosine_parts(f, x)
-    y = f.let("y", finish(f, x, r, q, kind))
+    z = f.let("z", r * r)
+    y = f.let("y", by_quadrant(f, q, sin_poly(f, r, z), cos_poly(f, r, z), kind))
     if kind == "cos":
         return f.ret(y)
     # Also for the sign of zero.
@@ -121,6 +119,11 @@ def trigpi(kind):
     x = f.let("x", f.select(a.eq(float("inf")), float("nan"), x0))
     # From here on every f32 is a multiple of 4.
     x = f.let("x", f.select(a >= 2.0**26, x * 0.0, x))
+    return f.ret(half_turns(f, x, x0, kind))
+
+
+def half_turns(f, x, x0, kind):
+    """Sine or cosine of x half turns; of sinpi a zero has the sign of x0, of cospi it is positive."""
     k = f.let("k", (x + x).round())
     r = f.let("r", f.fma(k, -0.5, x))
     q = f.let("q", k.cast("i32").bits("u32"))
@@ -130,17 +133,9 @@ def trigpi(kind):
     l = f.let("l", f.fma(r, pi, -h) + r * pi_lo)
     s = f.let("sine", f.fma(f.let("cube", z * r), f.estrin(z, SINPI), l) + h)
     c = f.let("cosine", f.fma(z, f.estrin(z, COSPI), 1.0))
-    odd = f.let("odd", f.op("ne", "u32", q & 1, 0))
-    if kind == "cospi":
-        q = f.let("q", q + 1)
-        y = f.let("y", f.select(odd, s, c))
-    else:
-        y = f.let("y", f.select(odd, c, s))
-    flip = f.let("flip", f.op("ne", "u32", q & 2, 0))
-    y = f.let("y", f.select(flip, -y, y))
+    y = f.let("y", by_quadrant(f, q, s, c, kind))
     zero = f.let("zero", y.eq(0.0))
-    # A zero of sinpi has the sign of x, one of cospi is positive.
-    return f.ret(f.select(zero, f.let("none", f.op("copysign", "f64", 0.0, x0)) if kind == "sinpi" else 0.0, y))
+    return f.select(zero, f.let("none", f.op("copysign", "f64", 0.0, x0)) if kind == "sinpi" else 0.0, y)
 
 
 ASIN = fpminimax("(asin(sqrt(x))/sqrt(x)-1)/x", list(range(13)), "[1b-60;0.2501]", mode="relative")

@@ -2,7 +2,8 @@
 //!
 //! The kernel computes all 2^32 and keeps those whose result, before it is rounded to f32, lies within 64 units of a rounding
 //! boundary; its error is a few. There are some hundreds for a function. Those of them that come out wrong are its hard
-//! cases, as `hard.rs` of the library lists them.
+//! cases, as `hard.rs` of the library lists them. A function without an oracle has its candidates printed, for
+//! `scripts/math/judge.py`.
 
 use crate::check::Args;
 use crate::sweep::progress;
@@ -19,27 +20,24 @@ const FOUND_MAX: u64 = 1 << 16;
 
 pub(crate) fn run(args: &Args) -> Result<bool, String> {
     let named = |op: &&MathOp| args.functions.is_empty() || args.functions.iter().any(|name| name == op.name);
-    for op in OPS.iter().filter(named) {
-        let Some(Oracle::One(right, _)) = oracle(op.name) else { continue };
+    for op in OPS.iter().filter(named).filter(|op| op.operands == 1) {
         let kernel = kernel(args, op)?;
         let bar = progress(op.name, (1 << 32) / CHUNK);
-        let mut candidates = 0;
-        let mut hard = Vec::new();
+        let mut found = Vec::new();
         for chunk in 0..(1 << 32) / CHUNK {
-            let found = candidates_of(args, &kernel, (chunk * CHUNK) as u32)?;
-            candidates += found.len();
-            for [x, got] in found {
-                let right = canonical(right(f32::from_bits(x)));
-                if right != got {
-                    hard.push([x, right]);
-                }
-            }
+            found.extend(candidates_of(args, &kernel, (chunk * CHUNK) as u32)?);
             bar.inc(1);
         }
         bar.finish_and_clear();
-        hard.sort();
-        let cases: Vec<String> = hard.iter().map(|[x, r]| format!("[{x:#010x}, {r:#010x}]")).collect();
-        anstream::println!("(\"{}\", &[{}]), // of {candidates}", op.name, cases.join(", "));
+        found.sort();
+        let Some(Oracle::One(right, _)) = oracle(op.name) else {
+            found.iter().for_each(|[x, got]| anstream::println!("{x:#010x} {got:#010x}"));
+            continue;
+        };
+        let judged = found.iter().map(|[x, got]| (x, got, canonical(right(f32::from_bits(*x)))));
+        let hard = judged.filter(|(_, got, right)| *got != right);
+        let cases: Vec<String> = hard.map(|(x, _, right)| format!("[{x:#010x}, {right:#010x}]")).collect();
+        anstream::println!("(\"{}\", &[{}]), // of {}", op.name, cases.join(", "), found.len());
     }
     Ok(true)
 }

@@ -5,9 +5,6 @@ use crate::oracle::{Oracle, oracle};
 use vyre::ir::DataType;
 use vyre::math::MathOp;
 
-/// The most that an f64 result may be off, in units of the last place: what the documentation says.
-pub const ULP_MAX: u64 = 8;
-
 /// The worst result of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Worst {
