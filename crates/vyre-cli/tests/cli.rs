@@ -236,21 +236,28 @@ fn softmax_layer_norm_and_gelu_give_the_same_bytes_on_every_backend() {
 #[test]
 fn bench_finds_every_result_right() {
     let folder = folder("bench");
-    let quick = ["--quick", "--backend", "reference,cpu", "--json"];
-    let found = json(&folder, &[&["bench", "--plot", "bench.svg"], &quick[..]].concat());
-    let math = json(&folder, &[&["bench", "math"], &quick[..]].concat());
-    let groups = [&found, &math].map(|found| found["groups"].as_array().unwrap());
     let listed = json(&folder, &["bench", "--list", "--json"]);
-    assert_eq!(groups[0].len() + groups[1].len(), listed["kernels"].as_array().unwrap().len());
-    for group in groups.into_iter().flatten() {
+    let kernels = listed["kernels"].as_array().unwrap().iter();
+    let kernels: Vec<&str> = kernels.map(|one| one["kernel"].as_str().unwrap()).collect();
+    let how = ["bench", "--quick", "--backend", "reference,cpu", "--plot", "bench.svg", "--json"];
+    let found = json(&folder, &[&how[..], &kernels].concat());
+    let groups = found["groups"].as_array().unwrap();
+    assert_eq!(groups.len(), kernels.len());
+    for group in groups {
         let contenders = group["contenders"].as_array().unwrap();
         assert!(contenders.iter().any(|one| one["mode"] == "resident"), "{group}");
         for contender in contenders {
-            assert_eq!(contender["result"], "right", "{} {contender}", group["kernel"]);
+            // The C library's functions do not round correctly.
+            let right = if contender["contender"] == "libc" {
+                contender["result"] != "wrong"
+            } else {
+                contender["result"] == "right"
+            };
+            assert!(right, "{} {contender}", group["kernel"]);
         }
     }
     let plot = std::fs::read_to_string(folder.join("bench.svg")).unwrap();
-    assert!(groups[0].iter().all(|group| plot.contains(group["kernel"].as_str().unwrap())));
+    assert!(groups.iter().all(|group| plot.contains(group["kernel"].as_str().unwrap())));
 }
 
 #[test]

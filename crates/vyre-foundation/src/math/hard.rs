@@ -1,6 +1,7 @@
 //! Hard cases: f32 arguments whose result in f64 lies on the wrong side of a rounding boundary, found by trying all 2^32.
 //!
-//! A pair is the bits of the argument and of the correctly rounded result. `vyre-math hard` writes this list.
+//! A pair is the bits of the argument and of the correctly rounded result. `vyre-math hard` writes this list, with
+//! `scripts/math/judge.py` for functions without an oracle.
 
 /// The hard cases of every function that has some.
 pub(super) const HARD: &[(&str, &[[u32; 2]])] = &[
@@ -53,4 +54,7 @@ pub(super) const HARD: &[(&str, &[[u32; 2]])] = &[
         ],
     ),
     ("acosh", &[[0x655890d3, 0x4254d1f9], [0x6eb1a8ec, 0x42845a89]]),
+    ("sigmoid", &[[0xba928601, 0x3effdb5f]]),
+    ("gelu", &[[0x37b0a46f, 0x3730a531], [0xb7b0a46f, 0xb730a3ad]]),
+    ("softplus", &[[0x39ea41d0, 0x3f3180bd]]),
 ];
