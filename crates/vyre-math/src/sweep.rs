@@ -73,8 +73,8 @@ impl Sweep<'_> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from).min(todo.len());
         std::thread::scope(|scope| {
             let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
-            let ended = workers.into_iter().map(|worker| worker.join());
-            ended.map(|end| end.unwrap_or_else(|panic| resume_unwind(panic))).collect::<Result<(), _>>()
+            let mut ended = workers.into_iter().map(|worker| worker.join());
+            ended.try_for_each(|end| end.unwrap_or_else(|panic| resume_unwind(panic)))
         })?;
         bar.finish_and_clear();
         let state = state.into_inner().unwrap_or_else(PoisonError::into_inner);
