@@ -4,7 +4,7 @@
 //! where they belong.
 
 use crate::plan::{Plan, Role, count, grid};
-use crate::programs::{built, four};
+use crate::programs::{ROW, built, four, row_start};
 use crate::reduce::TILE;
 use crate::scan::Scan;
 use vyre_driver::BackendError;
@@ -93,6 +93,44 @@ fn moves<T: Number>() -> Program {
     })
 }
 
+/// [`counts`] for processors: a workgroup goes through its tile row by row.
+fn counts_by_rows() -> Program {
+    built("compact_rows_counts", [ROW, 1, 1], |k| {
+        k.subgroup(ROW);
+        let keep = k.read::<u8>("keep", 0);
+        let counts = k.read_write::<u32>("counts", 1).output();
+        let first = row_start(k);
+        let own = k.var(0u32);
+        k.for_(0..TILE / ROW, |row| own.update(|own| own + keep.at(first + row * ROW).min(1)));
+        let all = own.get().subgroup_reduce_add();
+        k.if_(k.subgroup_lane().eq(0), || counts.put(k.workgroup_index(), all));
+    })
+}
+
+/// [`moves`] for processors.
+fn moves_by_rows<T: Number>() -> Program {
+    built(&format!("compact_rows_{}", T::TYPE), [ROW, 1, 1], |k| {
+        k.subgroup(ROW);
+        let keep = k.read::<u8>("keep", 0);
+        let x = k.read::<T>("x", 1);
+        let offsets = k.read::<u32>("offsets", 2);
+        let y = k.read_write::<T>("y", 3).output();
+        let kept = k.read_write::<u32>("kept", 4).sized(1).output();
+        let (group, lane, first) = (k.workgroup_index(), k.subgroup_lane(), row_start(k));
+        let lower = (k.val(1u32) << lane) - 1;
+        let carry = k.var(offsets.at(group));
+        k.for_(0..TILE / ROW, |row| {
+            let at = first + row * ROW;
+            let (flag, element, before) = (keep.at(at).ne(0), x.at(at), carry.get());
+            let flags = flag.subgroup_ballot();
+            k.if_(flag, || y.put(before + (flags & lower).popcount(), element));
+            carry.set(before + flags.popcount());
+        });
+        let last = (keep.len().max(1) - 1) / TILE;
+        k.if_(group.eq(last) & lane.eq(0), || kept.put(0, carry.get()));
+    })
+}
+
 impl Plan {
     /// The elements whose flag is not 0, in their order. Inputs are `len` elements and as many flags of one byte; outputs
     /// `len` elements, of which those behind the kept ones stay as they were, and the number of kept ones in u32.
@@ -105,8 +143,10 @@ impl Plan {
         let kept = plan.buffer(4, Role::Output);
         let [counted, offsets] = [(); 2].map(|()| plan.buffer(tiles as usize * 4, Role::Scratch));
         plan.step(&counts(), grid(tiles), &[keep, counted]);
+        plan.on_processors(&counts_by_rows(), grid(tiles));
         plan.add_scan::<u32>(Scan::Exclusive, tiles, counted, offsets);
         plan.step(&moves::<T>(), grid(tiles), &[keep, x, offsets, y, kept]);
+        plan.on_processors(&moves_by_rows::<T>(), grid(tiles));
         Ok(plan)
     }
 }

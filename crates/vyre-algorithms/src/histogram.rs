@@ -4,8 +4,9 @@ use crate::plan::{Plan, Role, count, grid};
 use crate::programs::parsed;
 use vyre_driver::BackendError;
 
-/// Bytes that a workgroup counts.
+/// Bytes that a workgroup counts, and one on a processor.
 const TILE: u32 = 1 << 16;
+const TILE_ON_PROCESSORS: u32 = 1 << 18;
 
 impl Plan {
     /// How often each of the 256 values is among `byte_len` bytes: an input of as many bytes, filled up to whole words,
@@ -19,6 +20,8 @@ impl Plan {
         plan.clear(counts);
         let program = parsed(include_str!("../kernels/histogram.vyre"));
         plan.step(&program, grid(count.div_ceil(TILE)), &[size, bytes, counts]);
+        let program = parsed(include_str!("../kernels/histogram_rows.vyre"));
+        plan.on_processors(&program, grid(count.div_ceil(TILE_ON_PROCESSORS)));
         Ok(plan)
     }
 }

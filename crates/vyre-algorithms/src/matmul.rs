@@ -171,6 +171,29 @@ fn program(whole: bool) -> Program {
     })
 }
 
+/// Rows and columns of c that a workgroup makes on processors.
+const SQUARE: u32 = 16;
+
+/// The same for processors: a lane for each element, whose rows and columns stay in caches.
+fn naive(whole: bool) -> Program {
+    let name = if whole { "matmul_f32_naive" } else { "matmul_f32_naive_ragged" };
+    built(name, [SQUARE, SQUARE, 1], |k| {
+        let size = k.uniform::<u32>("size", 0).sized(3);
+        let (a, b) = (k.read::<f32>("a", 1), k.read::<f32>("b", 2));
+        let c = k.read_write::<f32>("c", 3).output();
+        let [m, n, depth] = [0, 1, 2].map(|at| size.at(at));
+        let [n, depth] = [n, depth].map(|size| if whole { size << 2 } else { size });
+        let (row, column) = (k.global_id(Axis::Y), k.global_id(Axis::X));
+        k.if_(column.lt(n) & row.lt(m), || {
+            let sum = k.var(0.0f32);
+            k.for_((0, depth), |at| {
+                sum.update(|sum| a.at(row * depth + at).fma(b.at(at * n + column), sum));
+            });
+            c.put(row * n + column, sum.get());
+        });
+    })
+}
+
 impl Plan {
     /// c = a * b in f32, by rows: each element is the fold of `fma(a, b, sum)` over k ascending, from +0.0. The inputs are a
     /// and b, the output is c.
@@ -183,6 +206,7 @@ impl Plan {
         let whole = n % 4 == 0 && k % DEPTH == 0;
         let size = plan.constant(&if whole { [m, n / 4, k / 4] } else { [m, n, k] });
         plan.step(&program(whole), shape.grid(), &[size, a, b, c]);
+        plan.on_processors(&naive(whole), [n, m, SQUARE].map(|size| size.div_ceil(SQUARE).max(1)));
         Ok(plan)
     }
 }

@@ -55,18 +55,30 @@ pub struct Step {
     pub buffers: Vec<usize>,
     /// Programs and grids for the same work with less and less workgroup memory.
     pub lesser: Vec<(usize, [u32; 3])>,
+    /// The program and the grid for the same work on processors: few lanes side by side, and caches instead of memory of
+    /// workgroups' own.
+    pub on_processors: Option<(usize, [u32; 3])>,
 }
 
 impl Step {
-    /// The program and the grid for a backend: the first whose workgroup memory it has, or else the last.
+    /// The program and the grid for a backend: those for processors if it is one, or else the first whose workgroup memory
+    /// it has, or the last.
     pub fn fitting<'p>(&self, programs: &'p [Program], backend: &dyn VyreBackend) -> (&'p Program, [u32; 3]) {
         let first = (self.program, self.grid);
         let mut choices = std::iter::once(&first).chain(&self.lesser);
         let mut choice = first;
-        if !self.lesser.is_empty() {
-            let bytes_max = u64::from(backend.device_profile().max_shared_memory_bytes);
+        if !self.lesser.is_empty() || self.on_processors.is_some() {
+            let profile = backend.device_profile();
+            // A device that says nothing of itself has no units either.
+            let is_processor = profile.compute_units > 0 && !profile.has_shared_memory;
+            if let (true, Some((program, grid))) = (is_processor, self.on_processors) {
+                return (&programs[program], grid);
+            }
+            let bytes_max = u64::from(profile.max_shared_memory_bytes);
             let fits = |(program, _): &&(usize, [u32; 3])| workgroup_bytes(&programs[*program]) <= bytes_max;
-            choice = *choices.find(fits).or(self.lesser.last()).unwrap_or(&first);
+            if !self.lesser.is_empty() {
+                choice = *choices.find(fits).or(self.lesser.last()).unwrap_or(&first);
+            }
         }
         (&programs[choice.0], choice.1)
     }
@@ -125,7 +137,16 @@ impl Plan {
         let mut known =
             choices.iter().map(|(program, grid)| (self.known(program), *grid)).collect::<Vec<_>>();
         let (program, grid) = known.remove(0);
-        self.steps.push(Step { program, grid, buffers: buffers.to_vec(), lesser: known });
+        let buffers = buffers.to_vec();
+        self.steps.push(Step { program, grid, buffers, lesser: known, on_processors: None });
+    }
+
+    /// Gives the last step another program for processors.
+    pub(crate) fn on_processors(&mut self, program: &Program, grid: [u32; 3]) {
+        let known = self.known(program);
+        if let Some(step) = self.steps.last_mut() {
+            step.on_processors = Some((known, grid));
+        }
     }
 
     fn known(&mut self, program: &Program) -> usize {

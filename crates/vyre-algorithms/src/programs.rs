@@ -1,5 +1,6 @@
 //! The programs, each made once: parsed from the crate's text files, or built where they are generic or unrolled.
 
+use crate::reduce::TILE;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use vyre_foundation::ir::Program;
@@ -23,6 +24,15 @@ pub(crate) fn parsed(source: &'static str) -> Program {
 /// The program that `build` describes. The name says all that it depends on.
 pub(crate) fn built(name: &str, workgroup: [u32; 3], build: impl FnOnce(&Kernel)) -> Program {
     made(name, || Program::build(name, workgroup, build).expect("the crate's programs are well formed"))
+}
+
+/// Elements that the programs for processors take at a time, and lanes of their workgroups: neighbours in memory are
+/// neighbours in vectors.
+pub(crate) const ROW: u32 = 32;
+
+/// A lane's first element where each workgroup takes a tile by rows.
+pub(crate) fn row_start(k: &Kernel) -> Val<'_, u32> {
+    k.workgroup_index() * TILE + k.subgroup_lane()
 }
 
 /// Four elements side by side, which compilers load at once where `at` is a multiple of four.

@@ -5,7 +5,7 @@
 //! subgroup, and subgroups from left to right.
 
 use crate::plan::{Plan, Role, count, grid, refused};
-use crate::programs::built;
+use crate::programs::{ROW, built, row_start};
 use vyre_driver::BackendError;
 use vyre_foundation::ir::Program;
 use vyre_foundation::ir::builder::{Number, Val};
@@ -51,7 +51,7 @@ impl Fold {
 pub(crate) const TILE: u32 = 4096;
 
 /// One level: `x` by tiles into `folded`.
-pub(crate) fn level<T: Number>(fold: Fold) -> Program {
+fn level<T: Number>(fold: Fold) -> Program {
     built(&format!("reduce_{}_{}", fold.name(), T::TYPE), [256, 1, 1], |k| {
         k.subgroup(32);
         let x = k.read::<T>("x", 0);
@@ -87,7 +87,44 @@ pub(crate) fn level<T: Number>(fold: Fold) -> Program {
     })
 }
 
+/// The same for processors, where order does not show: a tile is rows of neighbours.
+fn level_by_rows<T: Number>(fold: Fold) -> Program {
+    built(&format!("reduce_rows_{}_{}", fold.name(), T::TYPE), [ROW, 1, 1], |k| {
+        k.subgroup(ROW);
+        let x = k.read::<T>("x", 0);
+        let folded = k.read_write::<T>("folded", 1).output();
+        let first = row_start(k);
+        let last = x.len() - 1;
+        // Beyond the end a load gives 0; the last element once more is neither less nor greater.
+        let start = if fold == Fold::Add { k.val(T::from_bits(0)) } else { x.at(first.min(last)) };
+        let own = k.var(start);
+        let take = |clamped: bool| {
+            k.for_(0..TILE / ROW, |row| {
+                let at = first + row * ROW;
+                own.update(|own| fold.of(own, x.at(if clamped { at.min(last) } else { at })));
+            });
+        };
+        match fold {
+            Fold::Add => take(false),
+            Fold::Min | Fold::Max => {
+                let whole = (k.workgroup_index() * TILE + (TILE - 1)).le(last);
+                k.if_else(whole, || take(false), || take(true));
+            }
+        }
+        let all = fold.subgroup(own.get());
+        k.if_(k.subgroup_lane().eq(0), || folded.put(k.workgroup_index(), all));
+    })
+}
+
 impl Plan {
+    /// The step of one level.
+    pub(crate) fn add_level<T: Number>(&mut self, fold: Fold, tiles: u32, [from, to]: [usize; 2]) {
+        self.step(&level::<T>(fold), grid(tiles), &[from, to]);
+        if fold != Fold::Add || !T::TYPE.is_float() {
+            self.on_processors(&level_by_rows::<T>(fold), grid(tiles));
+        }
+    }
+
     /// One value from `len` elements: an input of `len`, an output of one.
     pub fn reduce<T: Number>(fold: Fold, len: usize) -> Result<Plan, BackendError> {
         if len == 0 && fold != Fold::Add {
@@ -99,13 +136,12 @@ impl Plan {
         let size = T::TYPE.bytes();
         let mut count = count(len)?;
         let mut plan = Plan::default();
-        let program = level::<T>(fold);
         let mut from = plan.buffer(len * size, Role::Input);
         loop {
             count = count.div_ceil(TILE).max(1);
             let role = if count == 1 { Role::Output } else { Role::Scratch };
             let to = plan.buffer(count as usize * size, role);
-            plan.step(&program, grid(count), &[from, to]);
+            plan.add_level::<T>(fold, count, [from, to]);
             if count == 1 {
                 return Ok(plan);
             }

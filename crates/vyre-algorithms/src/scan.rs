@@ -4,8 +4,8 @@
 //! workgroup scans its tile from the sum of all before it. So the elements are read twice and written once.
 
 use crate::plan::{Plan, Role, count, grid};
-use crate::programs::{built, four};
-use crate::reduce::{Fold, TILE, level};
+use crate::programs::{ROW, built, four, row_start};
+use crate::reduce::{Fold, TILE};
 use vyre_driver::BackendError;
 use vyre_foundation::ir::Program;
 use vyre_foundation::ir::builder::Number;
@@ -75,6 +75,26 @@ fn down<T: Number>(scan: Scan) -> Program {
     })
 }
 
+/// The same for processors, where order does not show: a workgroup goes through its tile row by row.
+fn down_by_rows<T: Number>(scan: Scan) -> Program {
+    built(&format!("scan_rows_{}_{}", scan.name(), T::TYPE), [ROW, 1, 1], |k| {
+        k.subgroup(ROW);
+        let x = k.read::<T>("x", 0);
+        let offsets = k.read::<T>("offsets", 1);
+        let y = k.read_write::<T>("y", 2).output();
+        let first = row_start(k);
+        let carry = k.var(offsets.at(k.workgroup_index()));
+        k.for_(0..TILE / ROW, |row| {
+            let at = first + row * ROW;
+            let (element, before) = (x.at(at), carry.get());
+            let sums = element.subgroup_inclusive_add();
+            let sum = before + sums;
+            y.put(at, if scan == Scan::Inclusive { sum } else { sum - element });
+            carry.set(before + sums.subgroup_broadcast(ROW - 1));
+        });
+    })
+}
+
 impl Plan {
     /// The prefix sums of `len` elements: an input and an output of `len`.
     pub fn scan<T: Number>(scan: Scan, len: usize) -> Result<Plan, BackendError> {
@@ -94,10 +114,13 @@ impl Plan {
         } else {
             let size = tiles as usize * T::TYPE.bytes();
             let [sums, offsets] = [(); 2].map(|()| self.buffer(size, Role::Scratch));
-            self.step(&level::<T>(Fold::Add), grid(tiles), &[from, sums]);
+            self.add_level::<T>(Fold::Add, tiles, [from, sums]);
             self.add_scan::<T>(Scan::Exclusive, tiles, sums, offsets);
             offsets
         };
         self.step(&down::<T>(scan), grid(tiles), &[from, offsets, to]);
+        if !T::TYPE.is_float() {
+            self.on_processors(&down_by_rows::<T>(scan), grid(tiles));
+        }
     }
 }

@@ -58,14 +58,33 @@ pub(crate) fn reference(plan: &Plan, inputs: &[Vec<u8>]) -> Vec<Vec<u8>> {
     outputs.map(|(_, bytes)| bytes).collect()
 }
 
-/// Runs a plan on the interpreter and on the CPU, with and without resident memory; all must agree.
+/// The plan with its programs for processors as those for every device, and without them.
+fn both(plan: &Plan) -> [Plan; 2] {
+    [true, false].map(|wanted| {
+        let mut plan = plan.clone();
+        for step in &mut plan.steps {
+            if let Some((program, grid)) = step.on_processors.take().filter(|_| wanted) {
+                (step.program, step.grid) = (program, grid);
+            }
+        }
+        plan
+    })
+}
+
+/// Runs a plan on the interpreter and on the CPU, with and without resident memory, with its programs for processors and
+/// with the others; all must agree.
 pub(crate) fn everywhere(plan: &Plan, inputs: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let expected = reference(plan, inputs);
     let borrowed: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
-    let cpu = cpu();
-    assert!(plan.run(&cpu, &borrowed).expect("the CPU runs it") == expected, "the CPU differs");
-    let plain = Plain(cpu);
-    assert!(plan.run(&plain, &borrowed).expect("dispatches run it") == expected, "dispatches differ");
+    let plain = Plain(cpu());
+    for (at, plan) in both(plan).iter().enumerate() {
+        assert!(reference(plan, inputs) == expected, "the programs differ: {at}");
+        assert!(plan.run(&plain.0, &borrowed).expect("the CPU runs it") == expected, "the CPU differs: {at}");
+        assert!(
+            plan.run(&plain, &borrowed).expect("dispatches run it") == expected,
+            "dispatches differ: {at}"
+        );
+    }
     expected
 }
 

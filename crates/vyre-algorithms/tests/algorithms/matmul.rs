@@ -37,7 +37,8 @@ fn check_i8(shape: Shape, seed: u64) {
     // What devices with less workgroup memory run.
     for (program, grid) in plan.steps[0].lesser.clone() {
         let mut lesser = plan.clone();
-        lesser.steps[0] = Step { program, grid, lesser: Vec::new(), ..plan.steps[0].clone() };
+        lesser.steps[0] =
+            Step { program, grid, lesser: Vec::new(), on_processors: None, ..plan.steps[0].clone() };
         assert!(everywhere(&lesser, &inputs) == [c.clone()], "{shape:?} on {grid:?}");
     }
 }

@@ -38,7 +38,10 @@ fn more_workgroups_than_needed_change_nothing() {
         let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
         let expected = plan.run(&cpu, &inputs).unwrap();
         let mut more = plan.clone();
-        more.steps.iter_mut().for_each(|step| step.grid[1] += 1);
+        for step in &mut more.steps {
+            step.grid[1] += 1;
+            step.on_processors.iter_mut().for_each(|(_, grid)| grid[1] += 1);
+        }
         assert!(more.run(&cpu, &inputs).unwrap() == expected, "{}", plan.programs[0].name());
     }
 }
