@@ -74,6 +74,7 @@ fn folds() -> Vec<Fixture> {
             .run([2, 1, 1], &[Edge(128), Zero(1024)])
             .run([1, 1, 1], &[Below(3, 64), Zero(512)]),
         Fixture::new("folds", source!("float_folds")).run([2, 1, 1], &[Edge(128), Zero(1024)]),
+        Fixture::new("folds", source!("bit_folds")).run([2, 1, 1], &[Edge(120), Zero(512)]),
     ]
 }
 

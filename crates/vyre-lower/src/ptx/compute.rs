@@ -30,6 +30,9 @@ impl Emit<'_> {
                 *reg = self.opaque(self.type_of(*arg), reg);
             }
         }
+        if op == ComputeOp::Bitcast && ty.is_float() && !self.all_solid(args) {
+            regs[0] = self.opaque(source, &regs[0]);
+        }
         let args: Vec<&str> = regs.iter().map(String::as_str).collect();
         match op {
             ComputeOp::Cast => self.cast(ty, source, args[0]),
@@ -39,6 +42,17 @@ impl Emit<'_> {
             _ if ty.is_float() => self.float(op, ty, &args),
             _ => self.integer(op, ty, &args),
         }
+    }
+
+    /// Whether a result is surely no choice between 1 and 0. `ptxas` takes one whose bits a float shows for the integer,
+    /// and converts, rounds and negates that.
+    pub(super) fn is_solid(&self, op: ComputeOp, args: &[Operand]) -> bool {
+        let source = self.type_of(args[0]);
+        op != ComputeOp::Select && source != DataType::Bool && (source.is_float() || self.all_solid(args))
+    }
+
+    fn all_solid(&self, args: &[Operand]) -> bool {
+        args.iter().all(|arg| arg.value().is_none_or(|value| self.solid[value.index()]))
     }
 
     /// An op of two operands of its own type, on registers.
