@@ -37,6 +37,8 @@ pub enum ShaderChoice {
     Fastest,
     /// As SPIR-V of our own, where that is exact.
     SpirV,
+    /// The same with memory as volatile from the start.
+    Volatile,
     /// As WGSL, with floats as integers.
     Wgsl,
     /// With floats as plain WGSL would have them. Results are the device's own, so this is for measuring what exactness costs
@@ -46,7 +48,7 @@ pub enum ShaderChoice {
 
 impl WgpuConfig {
     /// The device that `VYRE_WGPU_ADAPTER` names by number or by a part of its name, or the first; `none` is none at all.
-    /// `VYRE_WGPU_SHADERS` insists on `spirv` or `wgsl`. Kernels are kept in `VYRE_CACHE`, or in the user's directory for caches. An empty `VYRE_CACHE` keeps none.
+    /// `VYRE_WGPU_SHADERS` insists on `spirv`, `spirv-volatile` or `wgsl`. Kernels are kept in `VYRE_CACHE`, or in the user's directory for caches. An empty `VYRE_CACHE` keeps none.
     pub fn from_env() -> Result<WgpuConfig, BackendError> {
         let adapter = match std::env::var("VYRE_WGPU_ADAPTER") {
             Err(_) => Selection::First,
@@ -61,10 +63,11 @@ impl WgpuConfig {
         let shaders = match std::env::var("VYRE_WGPU_SHADERS").as_deref() {
             Err(_) => ShaderChoice::Fastest,
             Ok("spirv") => ShaderChoice::SpirV,
+            Ok("spirv-volatile") => ShaderChoice::Volatile,
             Ok("wgsl") => ShaderChoice::Wgsl,
             Ok(other) => {
                 let reason = format!("VYRE_WGPU_SHADERS is `{}`", other.escape_debug());
-                return Err(unavailable(reason, "write `spirv` or `wgsl`, or unset it"));
+                return Err(unavailable(reason, "write `spirv`, `spirv-volatile` or `wgsl`, or unset it"));
             }
         };
         Ok(WgpuConfig { adapter, shaders, cache: cache_dir(ID) })

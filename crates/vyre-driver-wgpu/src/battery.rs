@@ -72,9 +72,14 @@ pub(crate) struct Wrong {
 }
 
 /// A generator of random words (splitmix64): the same on every machine, so that a verdict can be repeated.
+#[derive(Clone)]
 pub(crate) struct Random(u64);
 
 impl Random {
+    pub(crate) fn new(seed: u64) -> Random {
+        Random(seed)
+    }
+
     pub(crate) fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -82,7 +87,7 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.word() % end as u64) as usize
     }
 }

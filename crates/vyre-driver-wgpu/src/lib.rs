@@ -2,7 +2,7 @@
 //!
 //! `adapter` finds devices and chooses one, `device` opens it and knows when it is lost, `memory` has its pool, `kernel`
 //! compiles programs, `submit` and `run` do the work that the driver layer's [`QueueBackend`](vyre_driver::queue::QueueBackend)
-//! hands over, and `probe`, with the programs of `battery`, finds out at opening what the driver's compiler can be
+//! hands over, and `probe`, with the programs of `battery` and `order`, finds out at opening what the driver's compiler can be
 //! trusted with.
 //!
 //! Nothing panics where wgpu would: its errors are taken per thread and become ours. A kernel that does not end cannot be
@@ -16,6 +16,7 @@ mod battery;
 mod device;
 mod kernel;
 mod memory;
+mod order;
 mod probe;
 mod run;
 mod submit;

@@ -1,7 +1,8 @@
 //! What a driver's compiler can be trusted with, found out when the device is opened.
 //!
 //! First integers: a loop longer than the longest that some drivers run, and every op with hard operands. A driver that
-//! gets those wrong is refused, with what it got wrong. Then floats, in the ways that [`vyre_lower::spirv`] can make them: each
+//! gets those wrong is refused, with what it got wrong. Then memory: loads and stores of one element, which some compilers
+//! move over each other unless they are volatile. Then floats, in the ways that [`vyre_lower::spirv`] can make them: each
 //! op takes the fastest way that is exact for all hard operands, and what was chosen must hold in expressions and in a
 //! long loop. Subgroups are used if their lanes are consecutive ones. What a driver claims is not asked. The last resort is WGSL with floats as integers, which is exact wherever
 //! integers are.
@@ -10,9 +11,10 @@
 //! why each faster way was not taken, in the words that `vyre devices` and `vyre doctor` print.
 
 use crate::ID;
-use crate::adapter::unavailable;
+use crate::adapter::{ShaderChoice, unavailable};
 use crate::battery::{Battery, LANES, Row, Wrong, rows};
 use crate::kernel::Shaders;
+use crate::order::Order;
 use crate::submit::Wgpu;
 use std::time::{Duration, Instant};
 use vyre_driver::admission::check as checked;
@@ -24,11 +26,13 @@ use vyre_foundation::text;
 use vyre_lower::spirv::{self, Features, FloatOp, Floats, How, Options};
 
 /// Goes up with what is tried and with what shaders contain, so that old verdicts do not count.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), ".5 wgpu 30.0");
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), ".6 wgpu 30.0");
 /// How long a probe may take.
 const LIMIT: Duration = Duration::from_secs(120);
 /// Trips of a loop. Mesa 22.3 ends after 65,535.
 const TRIPS: u32 = 70_000;
+/// Programs of loads and stores.
+const ORDERS: u64 = 32;
 const INTEGERS: [DataType; 5] = [DataType::Bool, DataType::U32, DataType::I32, DataType::U64, DataType::I64];
 /// The types that f32's ops are made for: those of 16 bits are computed in it.
 const SINGLES: [DataType; 8] = [
@@ -76,20 +80,22 @@ fn key(wgpu: &Wgpu, features: Result<Features, &str>) -> Result<PipelineKey, Bac
         Err(reason) => hasher.update(reason.as_bytes()),
     };
     let adapter = &wgpu.device.adapter;
-    for text in ["verdict", &adapter.name, &adapter.driver, &adapter.api] {
+    let choice = if wgpu.config.shaders == ShaderChoice::Volatile { "volatile" } else { "fastest" };
+    for text in ["verdict", choice, &adapter.name, &adapter.driver, &adapter.api] {
         hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
     }
     let program = Digest(*hasher.finalize().as_bytes());
     Ok(PipelineKey { program, backend: ID, version: VERSION, variant: 0 })
 }
 
-/// A verdict as text: `wgsl`, or `spirv`, the lanes of subgroups and how each op of f32 and of f64 is made; then a line for all that was rejected.
+/// A verdict as text: `wgsl`, or `spirv`, the lanes of subgroups, how memory is accessed and how each op of f32 and of f64 is made; then a line for all that was rejected.
 fn write(verdict: &Verdict) -> String {
     let ways = match &verdict.shaders {
         Shaders::Wgsl => "wgsl".to_owned(),
         Shaders::SpirV(options, lanes) => {
             let hows = |ty| FloatOp::ALL.map(|op| format!("{:?}", options.floats.how(ty, op))).join(" ");
-            format!("spirv {lanes} {} {}", hows(DataType::F32), hows(DataType::F64))
+            let memory = if options.is_volatile { "volatile" } else { "plain" };
+            format!("spirv {lanes} {memory} {} {}", hows(DataType::F32), hows(DataType::F64))
         }
     };
     let rejected = verdict.rejected.iter().map(|reason| reason.replace('\n', " "));
@@ -103,6 +109,11 @@ fn read(text: &str, features: Option<Features>) -> Option<Verdict> {
         ("wgsl", _) => Shaders::Wgsl,
         ("spirv", Some(features)) => {
             let lanes = words.next()?.parse().ok()?;
+            let is_volatile = match words.next()? {
+                "plain" => false,
+                "volatile" => true,
+                _ => return None,
+            };
             let mut floats = Floats::SOFT;
             for ty in [DataType::F32, DataType::F64] {
                 for op in FloatOp::ALL {
@@ -111,7 +122,7 @@ fn read(text: &str, features: Option<Features>) -> Option<Verdict> {
                     floats = floats.with(ty, op, *how);
                 }
             }
-            Shaders::SpirV(Options { features, floats }, lanes)
+            Shaders::SpirV(Options { features, floats, is_volatile }, lanes)
         }
         _ => return None,
     };
@@ -124,7 +135,7 @@ fn fingerprint(features: Features) -> Result<Vec<u8>, BackendError> {
     for floats in [Floats::NATIVE, Floats::default()] {
         let source = Battery::expressions(DataType::F32, 8, 0).source();
         let program = checked(&text::parse(&source).expect("it is a program").program, None)?;
-        let shader = spirv::lower(&program.valid, &Options { features, floats })
+        let shader = spirv::lower(&program.valid, &Options { features, floats, ..Options::default() })
             .map_err(|error| BackendError::new(format!("{error}. Fix: report it")))?;
         bytes.extend(shader.words.iter().flat_map(|word| word.to_le_bytes()));
     }
@@ -145,7 +156,8 @@ fn find(
             Err(error) => rejected.push(format!("SPIR-V: {error}")),
         },
     }
-    match integers(wgpu, &Shaders::Wgsl)?.first() {
+    let wrong = integers(wgpu, &Shaders::Wgsl)?.into_iter().next();
+    match wrong.map_or_else(|| wrong_order(wgpu, &Shaders::Wgsl), |wrong| Ok(Some(wrong)))? {
         None => Ok(Shaders::Wgsl),
         Some(wrong) => Err(unavailable(
             format!("the driver of {} computes wrong: {wrong}", wgpu.device.adapter),
@@ -163,13 +175,43 @@ fn spirv(
     let words = Features { int64: false, int64_atomics: false, ..features };
     let tried = if features.int64 { vec![features, words] } else { vec![features] };
     for features in tried {
-        let soft = Options { features, floats: Floats::SOFT };
+        let soft = Options { features, floats: Floats::SOFT, ..Options::default() };
         let wrong = integers(wgpu, &Shaders::SpirV(soft, 0))?;
         if wrong.is_empty() {
-            return floats(wgpu, soft, rejected);
+            let Some(ordered) = ordered(wgpu, soft, rejected)? else { continue };
+            return floats(wgpu, ordered, rejected);
         }
         let wide = if features.int64 { "" } else { " of words" };
         rejected.extend(wrong.iter().map(|wrong| format!("SPIR-V, integers{wide}: {wrong}")));
+    }
+    Ok(None)
+}
+
+/// The faster way to access memory that keeps loads and stores of one element in order; `None` if neither does.
+fn ordered(wgpu: &Wgpu, soft: Options, rejected: &mut Vec<String>) -> Result<Option<Options>, BackendError> {
+    let plain = wgpu.config.shaders != ShaderChoice::Volatile;
+    for is_volatile in plain.then_some(false).into_iter().chain([true]) {
+        let options = Options { is_volatile, ..soft };
+        let Some(wrong) = wrong_order(wgpu, &Shaders::SpirV(options, 0))? else { return Ok(Some(options)) };
+        let volatile = if is_volatile { ", volatile" } else { "" };
+        rejected.push(format!("SPIR-V, memory{volatile}: {wrong}"));
+    }
+    Ok(None)
+}
+
+/// What is wrong with the order of loads and stores, if something is.
+fn wrong_order(wgpu: &Wgpu, shaders: &Shaders) -> Result<Option<String>, BackendError> {
+    for seed in 0..ORDERS {
+        let Order { source, given, expected } = Order::new(seed);
+        let given: Vec<u8> = given.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let found = run(wgpu, shaders, &source, &[&given], given.len(), 1)?;
+        let found = found.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().expect("four bytes")));
+        let mut pairs = found.zip(expected).enumerate();
+        if let Some((lane, (found, expected))) = pairs.find(|(_, (found, expected))| found != expected) {
+            return Ok(Some(format!(
+                "lane {lane} of program {seed} of loads and stores gives {found:#x} instead of {expected:#x}"
+            )));
+        }
     }
     Ok(None)
 }
@@ -397,7 +439,7 @@ fn tried(wgpu: &Wgpu, shaders: &Shaders, battery: &Battery) -> Result<Vec<Wrong>
     Ok(battery.judge(&found))
 }
 
-/// Runs a probe: inputs, then one output of that many bytes.
+/// Runs a probe: inputs, then one output of that many bytes, which starts as zeros unless the last input is for it.
 fn run(
     wgpu: &Wgpu,
     shaders: &Shaders,
@@ -410,14 +452,18 @@ fn run(
         .unwrap_or_else(|findings| panic!("a probe is no program: {findings:?}\n{source}"));
     let program = checked(&parsed.program, None)?;
     let kernel = std::sync::Arc::new(wgpu.compile_as(&program, shaders)?);
-    let lens: Vec<usize> = inputs.iter().map(|input| input.len()).chain([output_bytes]).collect();
+    let has_start = inputs.len() == program.bound.len();
+    let lens = inputs.iter().map(|input| input.len()).chain((!has_start).then_some(output_bytes));
+    let lens: Vec<usize> = lens.collect();
     let memories: Result<Vec<_>, _> = lens.iter().map(|bytes| wgpu.allocate(*bytes)).collect();
     let memories = memories?;
-    let (output, given) = memories.split_last().expect("there is an output");
+    let output = memories.last().expect("there is an output");
     let mut found = vec![0; output_bytes];
     let mut work = Work::none();
-    work.clears.push(output);
-    work.uploads = given.iter().zip(inputs).map(|(memory, input)| (memory, 0, *input)).collect();
+    if !has_start {
+        work.clears.push(output);
+    }
+    work.uploads = memories.iter().zip(inputs).map(|(memory, input)| (memory, 0, *input)).collect();
     work.launches.push(Launch {
         kernel,
         program,
@@ -438,13 +484,14 @@ mod tests {
     fn a_verdict_survives_the_disk() {
         let features = Features::ALL;
         let floats = Floats::default().with(DataType::F64, FloatOp::Div, How::Soft);
-        for (shaders, count) in [(Shaders::Wgsl, 0), (Shaders::SpirV(Options { features, floats }, 32), 2)] {
+        let options = Options { features, floats, is_volatile: true };
+        for (shaders, count) in [(Shaders::Wgsl, 0), (Shaders::SpirV(options, 32), 2)] {
             let rejected = (0..count).map(|at| format!("reason {at}")).collect();
             let verdict = Verdict { shaders, rejected };
             assert_eq!(read(&write(&verdict), Some(features)), Some(verdict));
         }
-        assert_eq!(read("spirv 0 Native Native", Some(features)), None);
-        assert_eq!(read("spirv 0 Ternary", Some(features)), None);
+        assert_eq!(read("spirv 0 plain Native Native", Some(features)), None);
+        assert_eq!(read("spirv 0 ternary", Some(features)), None);
         assert_eq!(read("", Some(features)), None);
     }
 

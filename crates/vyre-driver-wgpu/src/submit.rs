@@ -46,7 +46,7 @@ pub struct Wgpu {
     groups: Mutex<FxHashMap<Vec<u64>, Arc<Kept<wgpu::BindGroup>>>>,
     verdict: Verdict,
     pub(crate) cache: Option<DiskCache>,
-    config: WgpuConfig,
+    pub(crate) config: WgpuConfig,
 }
 
 /// The launch words of a launch, those of one piece behind those of the other.
@@ -111,7 +111,7 @@ impl Wgpu {
             }
             ShaderChoice::Fastest => probe::verdict(self, features),
             ShaderChoice::Wgsl => probe::verdict(self, Err("WGSL is asked for")),
-            ShaderChoice::SpirV => {
+            ShaderChoice::SpirV | ShaderChoice::Volatile => {
                 let found = probe::verdict(self, features)?;
                 match found.shaders {
                     Shaders::Wgsl => Err(refused(found.rejected.join("; "))),
@@ -120,7 +120,7 @@ impl Wgpu {
             }
             ShaderChoice::Loose => {
                 let features = features.map_err(|reason| refused(reason.to_owned()))?;
-                let options = spirv::Options { features, floats: spirv::Floats::LOOSE };
+                let options = spirv::Options { features, floats: spirv::Floats::LOOSE, is_volatile: false };
                 let shaders = Shaders::SpirV(options, self.device.subgroup_lanes);
                 Ok(Verdict { shaders, rejected: Vec::new() })
             }
@@ -314,7 +314,8 @@ fn floats(shaders: &Shaders) -> String {
             _ => format!("{ty} native but {}", others.join(", ")),
         }
     };
-    format!("{}; {}; in SPIR-V, probed", of(DataType::F32), of(DataType::F64))
+    let memory = if options.is_volatile { ", memory volatile" } else { "" };
+    format!("{}; {}; in SPIR-V{memory}, probed", of(DataType::F32), of(DataType::F64))
 }
 
 /// The pieces of a grid that one launch takes: the first workgroup of each, and how many it has.

@@ -26,14 +26,18 @@ fn options() -> [(Options, u32); 6] {
     let guarded = Floats::default().with(DataType::F32, FloatOp::Fma, How::Guarded);
     [
         (Options::default(), 0),
-        (Options { features: none, floats: Floats::default() }, 0),
-        (Options { features: Features::ALL, floats: Floats::SOFT }, 0),
+        (Options { features: none, floats: Floats::default(), is_volatile: true }, 0),
+        (Options { features: Features::ALL, floats: Floats::SOFT, is_volatile: false }, 0),
         (
-            Options { features: Features { int64_atomics: false, ..Features::ALL }, floats: Floats::NATIVE },
+            Options {
+                features: Features { int64_atomics: false, ..Features::ALL },
+                floats: Floats::NATIVE,
+                is_volatile: true,
+            },
             32,
         ),
-        (Options { features: Features::ALL, floats: guarded }, 8),
-        (Options { features: Features::ALL, floats: Floats::LOOSE }, 0),
+        (Options { features: Features::ALL, floats: guarded, is_volatile: false }, 8),
+        (Options { features: Features::ALL, floats: Floats::LOOSE, is_volatile: false }, 0),
     ]
 }
 

@@ -155,7 +155,11 @@ impl<'m, 'p> Emit<'m, 'p> {
 
     /// An instruction without a result.
     pub(super) fn effect(&mut self, op: Op, args: &[Id]) {
-        self.code.push(Inst::new(op, None, None, args.iter().map(|id| Arg::Id(*id))));
+        self.effect_with(op, args.iter().map(|id| Arg::Id(*id)));
+    }
+
+    pub(super) fn effect_with(&mut self, op: Op, args: impl IntoIterator<Item = Arg>) {
+        self.code.push(Inst::new(op, None, None, args));
     }
 
     pub(super) fn word(&mut self, word: u32) -> Id {

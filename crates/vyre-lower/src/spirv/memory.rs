@@ -1,15 +1,19 @@
 //! Loads, stores, atomics and private arrays, with the bounds that the language gives.
 //!
 //! A load out of bounds reads the first element and drops it: cheaper than a branch, and there is always a first cell.
+//! But not from memory that the program writes. NVIDIA's compiler takes a load from a selected place for one that no
+//! store reaches, and moves it over stores and atomics on the same element. There a load stands behind a branch and has
+//! the index of the stores. For the same reason words with atomics are loaded and stored by atomics alone.
+//!
 //! Elements smaller than a word are stored by flipping their bits in it, which leaves the neighbours to their lanes.
 
 use super::body::{Emit, Place};
 use super::float::word_of;
 use super::integer::unsigned;
 use super::module::{Cell, ROW, Space};
-use super::words::Id;
+use super::words::{Arg, Id};
 use crate::bindings::ELEMENTS_WORD;
-use spirv::{Op, Scope, StorageClass};
+use spirv::{MemoryAccess, Op, Scope, StorageClass};
 use vyre_foundation::ir::{AtomicOp, BufferId, BufferKind, ComputeOp, DataType, Literal, Local, Operand};
 
 impl Emit<'_, '_> {
@@ -49,8 +53,21 @@ impl Emit<'_, '_> {
 
     fn load_cell(&mut self, buffer: BufferId, at: Id) -> Id {
         let pointer = self.cell(buffer, at);
-        let ty = self.module.cell_type(self.space(buffer).cell);
-        self.op(Op::Load, ty, &[pointer])
+        let space = self.space(buffer);
+        if space.is_atomic {
+            let [scope, order] = self.scope(buffer);
+            return self.word_op(Op::AtomicLoad, &[pointer, scope, order]);
+        }
+        let ty = self.module.cell_type(space.cell);
+        let volatile = self.volatile(space);
+        self.op_with(Op::Load, ty, [pointer.into()].into_iter().chain(volatile))
+    }
+
+    /// What a load or store says of memory that the program writes, for compilers that have to be told.
+    fn volatile(&self, space: Space) -> Option<Arg> {
+        let access = MemoryAccess::VOLATILE;
+        let is_volatile = self.module.options.is_volatile && space.is_written;
+        is_volatile.then(|| Arg::Named(access.bits(), "Volatile".into()))
     }
 
     fn is_inside(&mut self, buffer: BufferId, index: Id) -> Id {
@@ -68,10 +85,15 @@ impl Emit<'_, '_> {
             return self.load_inside(ty, buffer, index);
         }
         let inside = self.is_inside(buffer, index);
+        let zero = Operand::from(Literal::from_bits(value, 0));
+        if self.space(buffer).is_written {
+            let zero = self.operand(zero);
+            return self.unless(value, inside, zero, |emit| emit.load_inside(ty, buffer, index));
+        }
         let first = self.word(0);
         let index = self.word_op(Op::Select, &[inside, index, first]);
         let loaded = self.load_inside(ty, buffer, index);
-        let zero = self.operand(Literal::from_bits(value, 0).into());
+        let zero = self.operand(zero);
         self.select(value, inside, loaded, zero)
     }
 
@@ -139,12 +161,21 @@ impl Emit<'_, '_> {
         [at, self.word_op(Op::ShiftLeftLogical, &[place, size])]
     }
 
-    /// Little-endian bytes i to i + 3, from the two words that hold them; those out of bounds are 0.
+    /// Little-endian bytes i to i + 3; those out of bounds are 0.
     fn load_bytes(&mut self, buffer: BufferId, index: Id) -> Id {
-        let len = self.len(buffer);
-        let inside = self.bool_op(Op::ULessThan, &[index, len]);
-        let (zero, one, four, width) = (self.word(0), self.word(1), self.word(4), self.word(32));
+        let (inside, zero) = (self.is_inside(buffer, index), self.word(0));
+        if self.space(buffer).is_written {
+            return self.unless(DataType::U32, inside, zero, |emit| emit.load_bytes_from(buffer, index));
+        }
         let index = self.word_op(Op::Select, &[inside, index, zero]);
+        let word = self.load_bytes_from(buffer, index);
+        self.word_op(Op::Select, &[inside, word, zero])
+    }
+
+    /// The same from the two words that hold them, where the first exists or the buffer is empty.
+    fn load_bytes_from(&mut self, buffer: BufferId, index: Id) -> Id {
+        let len = self.len(buffer);
+        let (zero, one, four, width) = (self.word(0), self.word(1), self.word(4), self.word(32));
         let [at, place] = self.small_place(8, index);
         let low = self.load_cell(buffer, at);
         // There may be no next word; then its bytes are out of bounds.
@@ -152,7 +183,8 @@ impl Emit<'_, '_> {
         let [last, _] = self.small_place(8, last);
         let next = self.word_op(Op::IAdd, &[at, one]);
         let next = self.integer(ComputeOp::Min, DataType::U32, &[next, last]);
-        let next = self.word_op(Op::Select, &[inside, next, zero]);
+        let is_empty = self.bool_op(Op::IEqual, &[len, zero]);
+        let next = self.word_op(Op::Select, &[is_empty, zero, next]);
         let high = self.load_cell(buffer, next);
         let below = self.word_op(Op::ShiftRightLogical, &[low, place]);
         let rest = self.word_op(Op::ISub, &[width, place]);
@@ -165,8 +197,7 @@ impl Emit<'_, '_> {
         let left = self.integer(ComputeOp::Min, DataType::U32, &[left, four]);
         let eight = self.word(8);
         let bits = self.word_op(Op::IMul, &[left, eight]);
-        let word = self.word_op(Op::BitFieldUExtract, &[word, zero, bits]);
-        self.word_op(Op::Select, &[inside, word, zero])
+        self.word_op(Op::BitFieldUExtract, &[word, zero, bits])
     }
 
     /// A value as a store puts it: its bits, in storage buffers with canonical NaNs.
@@ -231,7 +262,13 @@ impl Emit<'_, '_> {
 
     fn store_cell(&mut self, buffer: BufferId, at: Id, cell: Id) {
         let pointer = self.cell(buffer, at);
-        self.effect(Op::Store, &[pointer, cell]);
+        let space = self.space(buffer);
+        if space.is_atomic {
+            let [scope, order] = self.scope(buffer);
+            return self.effect(Op::AtomicStore, &[pointer, scope, order, cell]);
+        }
+        let args = [pointer, cell].map(Arg::Id).into_iter().chain(self.volatile(space));
+        self.effect_with(Op::Store, args);
     }
 
     /// The scope of atomics, which order nothing.

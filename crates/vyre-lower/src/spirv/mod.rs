@@ -204,11 +204,13 @@ pub struct Options {
     pub features: Features,
     /// How floats are made.
     pub floats: Floats,
+    /// Whether memory that the program writes is accessed as volatile: for compilers that move loads over stores.
+    pub is_volatile: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { features: Features::ALL, floats: Floats::default() }
+        Options { features: Features::ALL, floats: Floats::default(), is_volatile: false }
     }
 }
 

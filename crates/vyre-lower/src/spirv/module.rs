@@ -35,6 +35,20 @@ pub(super) struct Space {
     pub(super) cell: Cell,
     /// Whether the table lies in rows of so many words.
     pub(super) has_rows: bool,
+    /// Whether lanes write it.
+    pub(super) is_written: bool,
+    /// Whether its words are loaded and stored by atomics, because there are other atomics on them.
+    pub(super) is_atomic: bool,
+}
+
+/// What the lines of a program do with a buffer.
+#[derive(Default)]
+struct Uses {
+    reads: bool,
+    writes: bool,
+    atomics: bool,
+    /// Whether there are barriers, which order both.
+    barriers: bool,
 }
 
 /// Elements of one constant: instructions have at most 65,535 words.
@@ -205,7 +219,8 @@ impl Module<'_> {
                 let cells = bytes.div_ceil(u64::from(cell_bytes(cell))) as u32;
                 let class = StorageClass::Workgroup;
                 let variable = self.shared(cell, cells, &buffer.name);
-                Space { variable, class, cell, has_rows: false }
+                let is_atomic = self.is_atomic(id, buffer, cell);
+                Space { variable, class, cell, has_rows: false, is_written: true, is_atomic }
             }
             BufferKind::Table { data } => self.table(buffer, data),
         }
@@ -220,13 +235,23 @@ impl Module<'_> {
         let binding = self.bindings.of(id).expect("it is bound");
         let cells = self.runtime_array(cell);
         let variable = self.bound(cells, class, binding, &buffer.name, buffer.is_writable());
-        let (writes, reads, barriers) = self.uses(id);
-        if writes && reads && barriers {
+        let uses = self.uses(id);
+        if uses.writes && uses.reads && uses.barriers {
             self.words.decorate(variable, Decoration::Coherent, &[]);
         } else {
             self.words.decorate(variable, Decoration::Restrict, &[]);
         }
-        Space { variable, class, cell, has_rows: false }
+        if uses.writes && self.options.is_volatile {
+            self.words.decorate(variable, Decoration::Volatile, &[]);
+        }
+        let is_atomic = self.is_atomic(id, buffer, cell);
+        Space { variable, class, cell, has_rows: false, is_written: uses.writes, is_atomic }
+    }
+
+    /// Whether the words of a buffer have atomics; small elements are stored by them.
+    fn is_atomic(&self, id: BufferId, buffer: &Buffer, cell: Cell) -> bool {
+        let uses = self.uses(id);
+        cell == Cell::Word && (uses.atomics || uses.writes && buffer.ty.bits() < 32)
     }
 
     /// Workgroup memory of so many cells.
@@ -241,28 +266,37 @@ impl Module<'_> {
         if buffer.ty.bits() != 64 {
             return Cell::Word;
         }
-        let mut has_atomics = false;
-        walk(&self.parts.body.block, |_, _, node| {
-            has_atomics |= matches!(node, Node::Atomic { buffer, .. } if *buffer == id);
-        });
-        match has_atomics {
+        match self.uses(id).atomics {
             false => Cell::Pair,
             true if self.options.features.int64_atomics => Cell::Wide,
             true => Cell::Word,
         }
     }
 
-    /// Whether lanes write a buffer, whether they read it, and whether there are barriers that order both.
-    fn uses(&self, id: BufferId) -> (bool, bool, bool) {
-        let (mut writes, mut reads, mut barriers) = (false, false, false);
-        walk(&self.parts.body.block, |_, _, node| match node {
-            Node::Load { buffer, .. } if *buffer == id => reads = true,
-            Node::Store { buffer, .. } if *buffer == id => writes = true,
-            Node::Atomic { buffer, .. } if *buffer == id => writes = true,
-            Node::Barrier { .. } | Node::UniformLoad { .. } | Node::Mma { .. } => barriers = true,
-            other => barriers |= takes_the_grid_together(other),
+    fn uses(&self, id: BufferId) -> Uses {
+        let mut uses = Uses::default();
+        walk(&self.parts.body.block, |_, _, node| {
+            uses.barriers |= takes_the_grid_together(node);
+            match node {
+                Node::Load { buffer, .. } => uses.reads |= *buffer == id,
+                Node::Store { buffer, .. } => uses.writes |= *buffer == id,
+                Node::Atomic { buffer, .. } if *buffer == id => {
+                    (uses.writes, uses.atomics) = (true, true);
+                }
+                Node::UniformLoad { buffer, .. } => {
+                    (uses.reads, uses.barriers) = (uses.reads || *buffer == id, true);
+                }
+                Node::AllReduce { dst, src, .. }
+                | Node::AllGather { dst, src, .. }
+                | Node::ReduceScatter { dst, src, .. }
+                | Node::Broadcast { dst, src, .. } => {
+                    uses.writes |= *dst == id;
+                    uses.reads |= *src == id;
+                }
+                other => uses.barriers |= matches!(other, Node::Barrier { .. } | Node::Mma { .. }),
+            }
         });
-        (writes, reads, barriers)
+        uses
     }
 
     fn table(&mut self, buffer: &Buffer, data: &[u64]) -> Space {
@@ -286,7 +320,7 @@ impl Module<'_> {
         };
         let class = StorageClass::Private;
         let variable = self.module_variable(class, ty, Some(init), &buffer.name);
-        Space { variable, class, cell: Cell::Word, has_rows }
+        Space { variable, class, cell: Cell::Word, has_rows, is_written: false, is_atomic: false }
     }
 
     /// The variable of a builtin.
