@@ -160,7 +160,8 @@ impl Writer {
         let (bits, at, [old, turned, new]) =
             (1 + self.random.below(31), self.random.below(3), [(); 3].map(|()| self.name()));
         let (op, fold): (_, fn(u32, u32) -> u32) =
-            [("add", u32::wrapping_add as _), ("sub", u32::wrapping_sub as _), ("xor", (|a, b| a ^ b) as _)][at];
+            [("add", u32::wrapping_add as _), ("sub", u32::wrapping_sub as _), ("xor", (|a, b| a ^ b) as _)]
+                [at];
         let _ = writeln!(self.text, "{old} = get.u32 $a\n{turned} = rotl.u32 {old}, {bits}");
         let _ = writeln!(self.text, "{new} = {op}.u32 {turned}, {}\nset.u32 $a, {new}", value.name);
         let lanes = self.sum.iter_mut().zip(&value.lanes);

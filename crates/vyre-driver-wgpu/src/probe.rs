@@ -205,7 +205,8 @@ fn wrong_order(wgpu: &Wgpu, shaders: &Shaders) -> Result<Option<String>, Backend
         let Order { source, given, expected } = Order::new(seed);
         let given: Vec<u8> = given.iter().flat_map(|word| word.to_le_bytes()).collect();
         let found = run(wgpu, shaders, &source, &[&given], given.len(), 1)?;
-        let found = found.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().expect("four bytes")));
+        let found =
+            found.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().expect("four bytes")));
         let mut pairs = found.zip(expected).enumerate();
         if let Some((lane, (found, expected))) = pairs.find(|(_, (found, expected))| found != expected) {
             return Ok(Some(format!(
