@@ -1,14 +1,14 @@
 //! Products of matrices of i8 in i32, by the tile product `mma`.
 //!
-//! A workgroup makes a tile of c, some steps along k at a time. Slices of a and b lie in workgroup memory twice: while `mma`
-//! multiplies one pair, the next is stored to the other, and the one behind it is on its way in registers. How large tiles
-//! are is a question of workgroup memory, so there are several programs, and a device gets the largest that fits.
+//! A workgroup makes a tile of c, some steps along k at a time. Slices of a and b have several places in workgroup memory:
+//! while `mma` multiplies one pair, others come in. How large tiles are is a question of workgroup memory, so there are
+//! several programs, and a device gets the largest that fits.
 
 use crate::matmul::Shape;
 use crate::plan::{Plan, Role};
 use crate::programs::{built, four};
 use vyre_driver::BackendError;
-use vyre_foundation::ir::builder::{Bounds, Kernel, Mem, ReadOnly, Shared, Val, Var};
+use vyre_foundation::ir::builder::{Bounds, Kernel, Mem, ReadOnly, Shared, Val};
 use vyre_foundation::ir::{Axis, Program};
 
 /// What a workgroup makes.
@@ -18,16 +18,18 @@ struct Tile {
     columns: u32,
     /// Steps along k of one tile product.
     depth: u32,
+    /// Places for slices. A slice comes in half of them ahead, so the one that it replaces was read as long ago.
+    places: u32,
     lanes: u32,
 }
 
-/// 224, 96 and 14 KiB of workgroup memory. The largest has much on its way while it multiplies.
+/// 224, 96 and 14 KiB of workgroup memory.
 const TILES: [Tile; 3] = [
-    Tile { rows: 128, columns: 256, depth: 128, lanes: 256 },
-    Tile { rows: 128, columns: 128, depth: 64, lanes: 256 },
-    Tile { rows: 32, columns: 64, depth: 32, lanes: 64 },
+    Tile { rows: 128, columns: 256, depth: 64, places: 4, lanes: 256 },
+    Tile { rows: 128, columns: 128, depth: 32, places: 4, lanes: 256 },
+    Tile { rows: 32, columns: 64, depth: 32, places: 2, lanes: 64 },
 ];
-/// Steps along k that rows are made of where they are whole: pairs of slices, of every tile but the largest.
+/// Steps along k that rows are made of where they are whole: all places of every tile but the largest.
 const WHOLE: u32 = 128;
 /// Elements of c from which on there are enough of the largest tiles for a device.
 const LARGE: usize = 1 << 20;
@@ -45,7 +47,7 @@ enum Source<'k> {
 struct Factor<'k> {
     tile: Tile,
     from: Source<'k>,
-    slices: [Mem<'k, i8, Shared>; 2],
+    slices: Vec<Mem<'k, i8, Shared>>,
     /// The tile's first row.
     first: Val<'k, u32>,
     /// Bytes of a row; over [`WHOLE`] where they are whole.
@@ -53,44 +55,40 @@ struct Factor<'k> {
     /// Whether bytes beyond a row's end must be 0. If those of one factor are, their products are.
     guarded: bool,
     l: Val<'k, u32>,
-    /// A lane's share of the slice that comes next: pieces of four words.
-    next: Vec<Var<'k, u32>>,
 }
 
 impl<'k> Factor<'k> {
-    fn fetch(&self, at: Val<'k, u32>) {
+    /// Brings a lane's share of the slice at `at` along k to its place: pieces of four words.
+    fn bring(&self, rows: u32, at: Val<'k, u32>, place: usize) {
         let Tile { depth, lanes, .. } = self.tile;
-        for (piece, next) in (0u32..).zip(self.next.chunks(4)) {
+        for piece in 0..rows * depth / 16 / lanes {
             let piece = self.l + piece * lanes;
-            let row = self.first + (piece >> (depth / 16).ilog2());
-            let along = at + ((piece & (depth / 16 - 1)) << 4);
-            let words = match self.from {
-                Source::Words(from) => {
-                    four(from, ((row * self.depth) << (WHOLE / 4).ilog2()) + (along >> 4 << 2))
+            let words = self.piece(at, piece);
+            for (word, bytes) in (0u32..).zip(words) {
+                for byte in 0..4 {
+                    let value = (bytes >> (8 * byte)).bitcast::<i32>();
+                    self.slices[place].put((piece << 4) + (4 * word + byte), value);
                 }
-                Source::Bytes(from) => {
-                    let first = row * self.depth + along;
-                    std::array::from_fn(|word| {
-                        let (bytes, along) = (from.word_at(first + 4 * word as u32), along + 4 * word as u32);
-                        let left = self.depth.max(along) - along;
-                        let cut = || left.ge(4).select(bytes, bytes.extract(0, left * 8));
-                        if self.guarded { cut() } else { bytes }
-                    })
-                }
-            };
-            next.iter().zip(words).for_each(|(next, word)| next.set(word));
+            }
         }
     }
 
-    fn place(&self, slice: usize) {
-        for (piece, words) in (0u32..).zip(self.next.chunks(4)) {
-            let to = (self.l + piece * self.tile.lanes) << 4;
-            for (word, bytes) in (0u32..).zip(words) {
-                let bytes = bytes.get();
-                for byte in 0..4 {
-                    let value = (bytes >> (8 * byte)).bitcast::<i32>();
-                    self.slices[slice].put(to + (4 * word + byte), value);
-                }
+    fn piece(&self, at: Val<'k, u32>, piece: Val<'k, u32>) -> [Val<'k, u32>; 4] {
+        let depth = self.tile.depth;
+        let row = self.first + (piece >> (depth / 16).ilog2());
+        let along = at + ((piece & (depth / 16 - 1)) << 4);
+        match self.from {
+            Source::Words(from) => {
+                four(from, ((row * self.depth) << (WHOLE / 4).ilog2()) + (along >> 4 << 2))
+            }
+            Source::Bytes(from) => {
+                let first = row * self.depth + along;
+                std::array::from_fn(|word| {
+                    let (bytes, along) = (from.word_at(first + 4 * word as u32), along + 4 * word as u32);
+                    let left = self.depth.max(along) - along;
+                    let cut = || left.ge(4).select(bytes, bytes.extract(0, left * 8));
+                    if self.guarded { cut() } else { bytes }
+                })
             }
         }
     }
@@ -107,9 +105,9 @@ fn place_in_bands<'k>(k: &'k Kernel) -> [Val<'k, u32>; 2] {
     [first + within % height, within / height]
 }
 
-/// c = a * b with b by columns. Whole means that a row of a and b has whole pairs of slices and one of c fours only.
+/// c = a * b with b by columns. Whole means that a row of a and b has slices for all places and one of c fours only.
 fn program(tile: Tile, whole: bool) -> Program {
-    let Tile { rows, columns, depth: step, lanes } = tile;
+    let Tile { rows, columns, depth: step, places, lanes } = tile;
     let kind = if whole { "" } else { "_ragged" };
     built(&format!("matmul_i8_{rows}_{columns}{kind}"), [lanes, 1, 1], |k| {
         let size = k.uniform::<u32>("size", 0).sized(3);
@@ -119,29 +117,38 @@ fn program(tile: Tile, whole: bool) -> Program {
         };
         let (from_a, from_b) = (source("a", 1), source("b", 2));
         let c = k.read_write::<i32>("c", 3).output();
-        let slices = |names: [&'static str; 2], rows| names.map(|name| k.workgroup(name, rows * step));
-        let (ta, tb) = (slices(["ta0", "ta1"], rows), slices(["tb0", "tb1"], columns));
+        let slices = |name: &str, rows| -> Vec<_> {
+            (0..places).map(|place| k.workgroup(&format!("{name}{place}"), rows * step)).collect()
+        };
+        let (ta, tb) = (slices("ta", rows), slices("tb", columns));
         let tc = k.workgroup::<i32>("tc", rows * columns);
         let [m, n, depth] = [0, 1, 2].map(|at| size.at(at));
         let [down, across] = place_in_bands(k);
         let (row0, column0, l) = (down * rows, across * columns, k.local_index());
-        let factor = |from, slices, rows, first, guarded| {
-            let next = (0..rows * step / 4 / lanes).map(|_| k.var(0u32)).collect();
-            Factor { tile, from, slices, first, depth, guarded, l, next }
+        let factor = |from, slices: &[_], first, guarded| Factor {
+            tile,
+            from,
+            slices: slices.to_vec(),
+            first,
+            depth,
+            guarded,
+            l,
         };
-        let factors = [factor(from_a, ta, rows, row0, true), factor(from_b, tb, columns, column0, false)];
-
-        let fetch = |at| factors.iter().for_each(|factor| factor.fetch(at));
-        let place = |slice| factors.iter().for_each(|factor| factor.place(slice));
-        fetch(k.val(0));
-        place(0);
-        fetch(k.val(step));
+        let (fa, fb) = (factor(from_a, &ta, row0, true), factor(from_b, &tb, column0, false));
+        let bring = |at, place: u32| {
+            fa.bring(rows, at, place as usize);
+            fb.bring(columns, at, place as usize);
+        };
+        let ahead = places / 2;
+        for place in 0..ahead {
+            bring(k.val(place * step), place);
+        }
         let end = if whole { depth << WHOLE.ilog2() } else { depth };
-        k.for_((0, end).step(2 * step), |at| {
-            for half in [0, 1] {
-                k.mma([rows, columns, step], (tc, 0), (ta[half], 0), (tb[half], 0));
-                place(1 - half);
-                fetch(at + (half as u32 + 2) * step);
+        k.for_((0, end).step(places * step), |at| {
+            for place in 0..places {
+                let factors = [&ta, &tb].map(|slices| (slices[place as usize], 0));
+                k.mma([rows, columns, step], (tc, 0), factors[0], factors[1]);
+                bring(at + (place + ahead) * step, (place + ahead) % places);
             }
         });
         let width = if whole { n << 2 } else { n };
@@ -176,7 +183,7 @@ impl Plan {
             (program(*tile, whole), grid)
         };
         // Bytes that are asked for one by one leave too few registers for the largest, and a small product too few workgroups.
-        let large = whole && k % (2 * TILES[0].depth) == 0 && shape.m * shape.n >= LARGE;
+        let large = whole && k % (TILES[0].places * TILES[0].depth) == 0 && shape.m * shape.n >= LARGE;
         let choices: Vec<_> = TILES[usize::from(!large)..].iter().map(choice).collect();
         plan.step_of(&choices, &[size, a, b, c]);
         Ok(plan)

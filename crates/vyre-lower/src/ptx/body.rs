@@ -1,6 +1,7 @@
 //! Walks the lines of the body, and hands each to where it is emitted.
 
 use super::coarse::{Coarse, Shape};
+use super::copies::Copies;
 use super::tensor::{Held, Layout};
 use super::wide::Neighbours;
 use super::{ENTRY, Options, parameter_of, suffix};
@@ -104,12 +105,16 @@ pub(super) struct Emit<'a> {
     pub(super) counters: Vec<u32>,
     /// Values that are a byte of a word: its register, and which byte.
     pub(super) pieces: Vec<Option<(Reg, u32)>>,
+    /// Integers that are surely no choice between 1 and 0.
+    pub(super) solid: Vec<bool>,
     /// The part of a tile product that is in registers.
     pub(super) held: Option<Held>,
     /// Whether a tile product may be under way.
     pub(super) pending: bool,
-    /// The factors of the last one; nobody knows at the start of a trip.
-    pub(super) reading: Vec<BufferId>,
+    /// The factors of those that may be, the oldest first.
+    pub(super) reading: Vec<[BufferId; 2]>,
+    /// Copies that may be under way.
+    pub(super) copies: Copies,
     /// Whether this lane stored to shared memory what tile products of four warps may not see yet.
     pub(super) unshown: bool,
     /// How tile products use shared memory.
@@ -161,9 +166,11 @@ impl<'a> Emit<'a> {
             labels: 0,
             counters: vec![0; parts.body.values.len()],
             pieces: vec![None; parts.body.values.len()],
+            solid: vec![false; parts.body.values.len()],
             held: None,
             pending: false,
             reading: Vec::new(),
+            copies: Copies::default(),
             unshown: true,
             layout,
             neighbours,
@@ -341,6 +348,11 @@ impl<'a> Emit<'a> {
                     ahead => self.op(Width::B32, "add.u32", &[&reg, &ahead.to_string()]),
                 }
             }
+            // `ptxas` takes a choice between these bits and zero for an integer, also where a float is asked for.
+            Operand::Literal(literal) if literal.ty().is_float() && literal.bits() == 1 => {
+                let constant = self.constant(literal);
+                self.opaque(literal.ty(), &constant)
+            }
             Operand::Literal(literal) => self.constant(literal),
         }
     }
@@ -401,6 +413,7 @@ impl<'a> Emit<'a> {
         match node {
             Node::Compute { result, op, ty, args } => {
                 let reg = self.compute(*op, *ty, args);
+                self.solid[result.index()] = self.is_solid(*op, args);
                 self.bind(*result, reg);
             }
             Node::Builtin { result, op, axis } => {
@@ -413,6 +426,7 @@ impl<'a> Emit<'a> {
             }
             Node::Load { result, ty, buffer, index } => {
                 let reg = self.load(*ty, *buffer, *index);
+                self.solid[result.index()] = true;
                 self.bind(*result, reg);
             }
             Node::UniformLoad { result, ty, buffer, index } => {
@@ -440,7 +454,10 @@ impl<'a> Emit<'a> {
             Node::Set { ty, local, index, value } => self.set(*ty, *local, *index, *value),
             Node::Mma { m, n, k, c, a, b } => match self.plan_of(node) {
                 Some(plan) => self.tensor(plan),
-                None => self.mma([*m, *n, *k], [*c, *a, *b]),
+                None => {
+                    self.finish_copies();
+                    self.mma([*m, *n, *k], [*c, *a, *b]);
+                }
             },
             Node::If { cond, then, otherwise } => self.branch(*cond, then, otherwise),
             Node::For { counter, lo, hi, step, body } => self.repeat(*counter, [*lo, *hi], *step, body),
@@ -450,6 +467,7 @@ impl<'a> Emit<'a> {
             }
             Node::Continue => {
                 let (next, _) = *self.loops.last().expect("validated: inside a loop");
+                self.end_trip(self.loops.len() - 1);
                 self.line(&format!("bra $L{next};"));
             }
             Node::Call { .. } | Node::Return { .. } => unreachable!("inlined"),
@@ -472,11 +490,13 @@ impl<'a> Emit<'a> {
         self.site += 1;
         self.line(&format!("@!{cond} bra $L{no};"));
         self.block(then);
+        self.finish_copies();
         if !otherwise.is_empty() {
             self.line(&format!("bra $L{end};"));
         }
         self.label(no);
         self.block(otherwise);
+        self.finish_copies();
         self.label(end);
     }
 

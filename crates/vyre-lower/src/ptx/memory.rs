@@ -88,6 +88,7 @@ impl Emit<'_> {
     }
 
     pub(super) fn store(&mut self, ty: DataType, buffer: BufferId, index: Operand, value: Operand) {
+        self.begin_store(buffer);
         let index = self.operand(index);
         let value = self.stored(ty, buffer, value);
         let guard = self.guard(buffer, &index);

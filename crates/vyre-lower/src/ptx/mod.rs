@@ -14,7 +14,7 @@
 //! | `memory` | the other accesses, with their bounds |
 //! | `compute`, `cast` | ops on a lane's values, and between types |
 //! | `sync` | what lanes do together |
-//! | `tensor` | the tile product on tensor cores |
+//! | `tensor`, `copies` | the tile product on tensor cores, and copies to its factors beside it |
 //!
 //! Not here: loading and launching, which is the driver's.
 
@@ -22,6 +22,7 @@ mod body;
 mod cast;
 mod coarse;
 mod compute;
+mod copies;
 mod memory;
 mod repeat;
 mod sync;

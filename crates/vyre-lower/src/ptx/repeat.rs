@@ -59,6 +59,9 @@ impl Copies {
 impl Emit<'_> {
     pub(super) fn repeat(&mut self, counter: Value, bounds: [Operand; 2], step: u32, body: &Block) {
         let held = self.hold(body);
+        if !held {
+            self.finish_copies();
+        }
         self.repeated(counter, bounds, step, body);
         if held {
             self.release();
@@ -137,6 +140,7 @@ impl Emit<'_> {
         self.loops.push((next, end));
         self.block(body);
         self.loops.pop();
+        self.end_trip(self.loops.len());
         self.label(next);
     }
 

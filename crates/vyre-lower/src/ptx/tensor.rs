@@ -45,8 +45,10 @@ pub(super) struct Plan {
 pub(super) struct Held {
     plan: Plan,
     registers: Vec<[Reg; 4]>,
-    /// What tile products of the loop read.
-    factors: Vec<BufferId>,
+    /// The factors of the loop's products, in their order.
+    factors: Vec<[BufferId; 2]>,
+    /// How many products may still be under way when another begins.
+    ahead: usize,
     /// How deep in loops the one is that holds it.
     depth: usize,
 }
@@ -94,6 +96,10 @@ impl Plan {
         let idle = unit > 1 && best[0] * best[1] < units;
         let held = each[0] * each[1] * 4 <= HELD_MAX && each[1] * N <= 256;
         (held && !idle).then_some(Plan { tiles: known, n, k, unit, units: best, each })
+    }
+
+    fn factors(&self) -> [BufferId; 2] {
+        [self.tiles[1].0, self.tiles[2].0]
     }
 
     fn active(&self) -> u32 {
@@ -152,6 +158,10 @@ impl Layout {
         }
     }
 
+    pub(super) fn has_exchanged(&self) -> bool {
+        self.masks.iter().any(|mask| *mask != 0)
+    }
+
     pub(super) fn is_exchanged(&self, buffer: BufferId) -> bool {
         self.masks[buffer.index()] != 0
     }
@@ -201,13 +211,20 @@ impl Emit<'_> {
         let fresh = self.loops.is_empty() && all[1] == inside[1];
         self.barrier();
         let registers = if fresh { self.zero_c(&plan) } else { self.take_c(&plan) };
-        let factors = plans.iter().flat_map(|plan| [plan.tiles[1].0, plan.tiles[2].0]).collect();
-        self.held = Some(Held { plan, registers, factors, depth: self.loops.len() });
+        let factors: Vec<_> = plans.iter().map(Plan::factors).collect();
+        let mut jumps = false;
+        walk(body, |_, _, node| jumps |= matches!(node, Node::Break | Node::Continue));
+        // Where there are many slices, the next product begins before the last one ends. Then the one before that has
+        // ended, and its slices can be written.
+        let ahead = usize::from(self.layout.groups && !jumps && factors.len() >= 4);
+        self.held = Some(Held { plan, registers, factors, ahead, depth: self.loops.len() });
+        self.hold_copies();
         true
     }
 
     /// Brings c back.
     pub(super) fn release(&mut self) {
+        self.finish_copies();
         self.pending = true;
         self.settle();
         let Some(Held { plan, registers, .. }) = self.held.take() else { return };
@@ -215,12 +232,20 @@ impl Emit<'_> {
         self.barrier();
     }
 
-    /// A trip of a loop begins: the last product of the one before may still be under way.
+    /// A trip of a loop begins: the last products of the one before may still be under way.
     pub(super) fn begin_trip(&mut self) {
         if let Some(held) = self.held.as_ref().filter(|held| held.depth == self.loops.len()) {
             self.pending = true;
-            self.reading.clone_from(&held.factors);
+            let first = if held.ahead == 0 { 0 } else { held.factors.len() - 1 - held.ahead };
+            self.reading = held.factors[first..].to_vec();
+            self.begin_copies();
         }
+    }
+
+    /// A trip of the loop within `depth` others ends.
+    pub(super) fn end_trip(&mut self, depth: usize) {
+        let holds = self.held.as_ref().is_some_and(|held| held.depth == depth);
+        if holds { self.hand_copies_over() } else { self.finish_copies() }
     }
 
     /// Does before a line what it needs of tile products: those under way end where it must not run beside them, and what
@@ -235,13 +260,18 @@ impl Emit<'_> {
             | Node::Var { .. } => (true, true),
             // The product before the last has ended, so its factors may be written.
             Node::Store { buffer, .. } => {
-                self.unshown |= self.layout.is_exchanged(*buffer);
-                if self.reading.contains(buffer) {
+                if self.reading.iter().flatten().any(|factor| factor == buffer) {
                     self.settle();
                 }
                 return;
             }
-            Node::Load { .. } | Node::Mma { .. } => (true, false),
+            Node::Load { buffer, .. } => {
+                if self.copies.write(*buffer) {
+                    self.finish_copies();
+                }
+                (true, false)
+            }
+            Node::Mma { .. } => (true, false),
             Node::Subgroup { .. }
             | Node::Atomic { .. }
             | Node::UniformLoad { .. }
@@ -263,6 +293,10 @@ impl Emit<'_> {
             self.show();
         }
         if !harmless {
+            // A loop may hold a tile product, and then has its own say.
+            if !matches!(node, Node::For { .. }) {
+                self.finish_copies();
+            }
             self.settle();
         }
     }
@@ -281,22 +315,27 @@ impl Emit<'_> {
                 self.line("wgmma.wait_group.sync.aligned 0;");
             }
             self.barrier();
+            self.reading.clear();
         }
     }
 
     /// The tile product. What lanes wrote before is seen by all.
     pub(super) fn tensor(&mut self, plan: Plan) {
+        self.await_copies(plan.factors());
         self.show();
+        let held = self.held.as_ref().filter(|held| held.plan.shares_c(&plan));
+        let ahead = held.map_or(0, |held| held.ahead);
         if std::mem::take(&mut self.pending) && self.layout.groups {
-            self.line("wgmma.wait_group.sync.aligned 0;");
+            self.line(&format!("wgmma.wait_group.sync.aligned {ahead};"));
         }
         self.barrier();
+        self.reading.drain(..self.reading.len().saturating_sub(ahead));
         match self.held.take() {
             Some(held) if held.plan.shares_c(&plan) => {
                 self.multiply(&plan, &held.registers);
                 self.held = Some(held);
                 self.pending = true;
-                self.reading = vec![plan.tiles[1].0, plan.tiles[2].0];
+                self.reading.push(plan.factors());
             }
             other => {
                 self.held = other;

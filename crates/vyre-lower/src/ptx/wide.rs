@@ -22,6 +22,8 @@ const REACH: usize = 256;
 pub(super) struct Neighbours {
     /// By value.
     places: Vec<Place>,
+    /// By value, as a multiple of another.
+    lines: Vec<Line>,
     /// By value, whose byte its lowest one is, and which.
     low: Vec<(Operand, u32)>,
     types: Vec<Option<DataType>>,
@@ -34,6 +36,31 @@ struct Place {
     offset: u32,
     /// A power of two that divides it, at most 16.
     multiple: u32,
+}
+
+/// A value as a multiple of another and a constant, wrapping.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Line {
+    root: Option<u32>,
+    times: u32,
+    plus: u32,
+}
+
+impl Line {
+    /// Whether the two surely differ.
+    pub(super) fn is_apart_from(&self, other: &Line) -> bool {
+        self.root == other.root && self.times == other.times && self.plus != other.plus
+    }
+
+    fn then(self, op: ComputeOp, by: u32) -> Option<Line> {
+        let Line { root, times, plus } = self;
+        match op {
+            ComputeOp::Add => Some(Line { root, times, plus: plus.wrapping_add(by) }),
+            ComputeOp::Mul => Some(Line { root, times: times.wrapping_mul(by), plus: plus.wrapping_mul(by) }),
+            ComputeOp::Shl => self.then(ComputeOp::Mul, 1 << (by % 32)),
+            _ => None,
+        }
+    }
 }
 
 impl Place {
@@ -54,6 +81,7 @@ impl Neighbours {
         let low = (0..count).map(|value| (Operand::Value(Value(value as u32)), 0)).collect();
         let mut found = Neighbours {
             places: (0..count).map(own).collect(),
+            lines: (0..count).map(|value| Line { root: Some(value as u32), times: 1, plus: 0 }).collect(),
             low,
             types: value_types(&parts.body, None, &[]),
         };
@@ -68,6 +96,13 @@ impl Neighbours {
         }
     }
 
+    pub(super) fn line(&self, operand: Operand) -> Line {
+        match operand {
+            Operand::Value(value) => self.lines[value.index()],
+            Operand::Literal(literal) => Line { root: None, times: 1, plus: literal.bits() as u32 },
+        }
+    }
+
     /// Values are assigned before they are read, so one walk is enough.
     fn learn(&mut self, node: &Node) {
         if let Node::Compute { result, op, ty: DataType::U32 | DataType::I32, args } = node
@@ -79,6 +114,11 @@ impl Neighbours {
             Node::Compute { result, op, ty: DataType::U32, args } => {
                 let at = result.index();
                 self.places[at].multiple = self.multiple(*op, args);
+                if let [from, Operand::Literal(by)] = args[..]
+                    && let Some(line) = self.line(from).then(*op, by.bits() as u32)
+                {
+                    self.lines[at] = line;
+                }
                 if let (ComputeOp::Add, Some((value, literal))) = (*op, value_and_literal(args)) {
                     let from = self.of(value);
                     let offset = from.offset.wrapping_add(literal.bits() as u32);
@@ -331,6 +371,9 @@ impl Emit<'_> {
         let address = self.address(buffer, &first);
         let name = format!("{}.v{}.{}", self.load_from(buffer), members.len(), loaded_as(ty));
         self.line(&format!("{name} {{{}}}, [{address}];", loaded.join(", ")));
+        if ty == DataType::U32 && space(self.parts, buffer) == Space::ReadOnly {
+            self.loaded(&loaded, buffer, &first, conditional);
+        }
         if conditional {
             self.line(&format!("bra $L{done};"));
             self.label(narrow);
@@ -423,6 +466,12 @@ impl Emit<'_> {
         } else {
             (values.into_iter().map(|value| self.stored(ty, buffer, value)).collect(), ty.bits())
         };
+        let (_, index, _) = access(&nodes[0]).expect("members are accesses");
+        let line = self.neighbours.line(index);
+        if values.len() == 4 && !conditional && self.copy(buffer, &address, line, &values) {
+            return;
+        }
+        self.begin_store(buffer);
         let name = format!("{}{}.b{bits}", self.store_to(buffer), vector(values.len()));
         self.line(&format!("{name} [{address}], {};", list(&values)));
         if conditional {
