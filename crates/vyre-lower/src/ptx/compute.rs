@@ -173,17 +173,11 @@ impl Emit<'_> {
         }
     }
 
-    /// Inverts all bits. `ptxas` forgets the inversion of `not` and of `xor` with ones where it knows the operand to be
-    /// zero, as behind a branch; it does not look into `lop3`.
+    /// Inverts all bits, by a difference. `ptxas` forgets the inversion of `not` and of `xor` with ones where it knows the
+    /// operand to be zero, as behind a branch, and ends with a fault where it looks into `lop3`.
     fn invert(&mut self, width: Width, x: &str) -> Reg {
-        let word = |emit: &mut Self, x: &str| emit.op(Width::B32, "lop3.b32", &[x, x, x, "0x0f"]);
-        if width == Width::B32 {
-            return word(self, x);
-        }
-        let (low, high) = (self.register(Width::B32), self.register(Width::B32));
-        self.line(&format!("mov.b64 {{{low}, {high}}}, {x};"));
-        let (low, high) = (word(self, &low), word(self, &high));
-        self.assign(Width::B64, &format!("mov.b64 {{}}, {{{low}, {high}}}"))
+        let name = if width == Width::B64 { "sub.u64" } else { "sub.u32" };
+        self.op(width, name, &["-1", x])
     }
 
     /// `popc` and `clz` count in 32 bits, whatever they count in.
