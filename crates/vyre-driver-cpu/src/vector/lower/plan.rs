@@ -16,6 +16,9 @@ use vyre_foundation::validate::uniformity::{self, BodyUniformity, Level};
 
 /// Lines of a program without loops that has two vectors in flight.
 const STRAIGHT_LINES_MAX: u32 = 32;
+/// Lines of a program that has no more vectors in flight than it needs. It has enough to do without them, and what is alive
+/// for long is what makes compiling slow: with a few lanes in flight values wait in memory at barriers.
+const LONG_LINES_MIN: usize = 8000;
 
 /// A mutable local or private array.
 #[derive(Clone, Copy, Debug)]
@@ -525,7 +528,11 @@ impl<'a> Plan<'a> {
             unbroken && used && short && room
         };
         // Subgroups mostly have stretches of memory of their own, and processors fetch one stretch ahead better than two.
-        let most = if exchanges { shape.vectors_max.min(needed.max(2)) } else { shape.vectors_max };
+        let most = match exchanges {
+            _ if self.lines.len() >= LONG_LINES_MIN => 1,
+            true => shape.vectors_max.min(needed.max(2)),
+            false => shape.vectors_max,
+        };
         let mut vectors = most.max(1);
         while vectors > 1 && !fits(vectors) {
             vectors /= 2;
