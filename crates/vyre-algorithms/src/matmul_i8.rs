@@ -168,6 +168,46 @@ fn program(tile: Tile, whole: bool) -> Program {
     })
 }
 
+/// Rows and columns of c that a workgroup makes on processors, and its lanes: as many as elements.
+const CORNER: u32 = 4;
+const LANES: u32 = CORNER * CORNER;
+
+/// The same for processors: the lanes of a workgroup are neighbours along k, and a's and b's rows are contiguous there.
+fn by_rows(whole: bool) -> Program {
+    built(if whole { "matmul_i8_rows" } else { "matmul_i8_rows_ragged" }, [LANES, 1, 1], |k| {
+        k.subgroup(LANES);
+        let size = k.uniform::<u32>("size", 0).sized(3);
+        let (a, b) = (k.read::<i8>("a", 1), k.read::<i8>("b", 2));
+        let c = k.read_write::<i32>("c", 3).output();
+        let [m, n, depth] = [0, 1, 2].map(|at| size.at(at));
+        let (n, depth) = if whole { (n << 2, depth << WHOLE.ilog2()) } else { (n, depth) };
+        let [row0, column0] = [Axis::Y, Axis::X].map(|axis| k.workgroup_id(axis) * CORNER);
+        let lane = k.subgroup_lane();
+        let sums: Vec<_> = (0..LANES).map(|_| k.var(0i32)).collect();
+        let take = |at: Val<'_, u32>, last: bool| {
+            let at = at + lane;
+            let left = (0..CORNER).map(|along| a.at((row0 + along) * depth + at));
+            // Behind a row's end nothing is added.
+            let left = left.map(|x| if last { at.lt(depth).select(x, 0) } else { x }).collect::<Vec<_>>();
+            let right: Vec<_> = (0..CORNER).map(|along| b.at((column0 + along) * depth + at)).collect();
+            for (at, sum) in sums.iter().enumerate() {
+                sum.update(|sum| sum + left[at / CORNER as usize] * right[at % CORNER as usize]);
+            }
+        };
+        let full = depth & !(LANES - 1);
+        k.for_((0, full).step(LANES), |at| take(at, false));
+        if !whole {
+            k.if_(full.lt(depth), || take(full, true));
+        }
+        let mut own = k.val(0i32);
+        for (at, sum) in (0u32..).zip(&sums) {
+            own = lane.eq(at).select(sum.get().subgroup_reduce_add(), own);
+        }
+        let (row, column) = (row0 + lane / CORNER, column0 + lane % CORNER);
+        k.if_(row.lt(m) & column.lt(n), || c.put(row * n + column, own));
+    })
+}
+
 impl Plan {
     /// c = a * b of i8 in i32, wrapping: the inputs are a by rows and b by columns (n rows of k), the output is c by rows.
     pub fn matmul_i8(shape: Shape) -> Result<Plan, BackendError> {
@@ -186,6 +226,7 @@ impl Plan {
         let large = whole && k % (TILES[0].places * TILES[0].depth) == 0 && shape.m * shape.n >= LARGE;
         let choices: Vec<_> = TILES[usize::from(!large)..].iter().map(choice).collect();
         plan.step_of(&choices, &[size, a, b, c]);
+        plan.on_processors(&by_rows(whole), [n, m, CORNER].map(|size| size.div_ceil(CORNER).max(1)));
         Ok(plan)
     }
 }
