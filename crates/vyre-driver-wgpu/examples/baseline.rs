@@ -1,8 +1,8 @@
 //! This backend beside wgpu used by hand, on the same device with the same shaders: `baseline [ROUNDS] [LOG2_MAX]`.
 //!
 //! The hand-written side has its buffers, bind groups and pipelines made before the clock starts, and does nothing that it
-//! need not. Rounds of both sides alternate. The table has the time that a tenth of the rounds stay below, which others on the
-//! machine disturb least, and the ratio is ours to theirs.
+//! need not. Each round has both sides, and the other one first than the round before. The table has the times that a tenth of
+//! the rounds stay below, and the middle one of the rounds' ratios, ours to theirs: what else the machine does falls on both.
 #![allow(clippy::print_stdout, unsafe_code)]
 
 use std::time::{Duration, Instant};
@@ -210,26 +210,38 @@ impl Hand {
     }
 }
 
-/// The fast times of two things done in turn.
-fn times<T: PartialEq>(
-    rounds: usize,
-    mut ours: impl FnMut() -> T,
-    mut theirs: impl FnMut() -> T,
-) -> [Duration; 2] {
-    let mut times = [Vec::new(), Vec::new()];
-    for _ in 0..rounds {
+/// The fast times of two things done in turn, and the middle ratio.
+struct Pair {
+    times: [Duration; 2],
+    ratio: f64,
+}
+
+fn times<T: PartialEq>(rounds: usize, mut ours: impl FnMut() -> T, mut theirs: impl FnMut() -> T) -> Pair {
+    fn timed<T>(run: &mut impl FnMut() -> T) -> (Duration, T) {
         let start = Instant::now();
-        let one = ours();
-        times[0].push(start.elapsed());
-        let start = Instant::now();
-        let other = theirs();
-        times[1].push(start.elapsed());
-        assert!(one == other, "both give the same bytes");
+        let result = run();
+        (start.elapsed(), result)
     }
-    times.map(|mut times| {
+    let (mut times, mut ratios) = ([Vec::new(), Vec::new()], Vec::new());
+    for round in 0..rounds {
+        let (one, other) = if round % 2 == 0 {
+            let one = timed(&mut ours);
+            (one, timed(&mut theirs))
+        } else {
+            let other = timed(&mut theirs);
+            (timed(&mut ours), other)
+        };
+        assert!(one.1 == other.1, "both give the same bytes");
+        times[0].push(one.0);
+        times[1].push(other.0);
+        ratios.push(one.0.as_secs_f64() / other.0.as_secs_f64());
+    }
+    ratios.sort_by(f64::total_cmp);
+    let times = times.map(|mut times| {
         times.sort();
         times[times.len() / 10]
-    })
+    });
+    Pair { times, ratio: ratios[ratios.len() / 2] }
 }
 
 fn main() {
@@ -307,8 +319,8 @@ fn main() {
                 },
                 || hand.run(&ready, turns, Some(4)).len(),
             );
-            let column = |[ours, theirs]: [Duration; 2]| {
-                format!("{ours:9.1?} {theirs:9.1?} {:5.2}", ours.as_secs_f64() / theirs.as_secs_f64())
+            let column = |Pair { times: [ours, theirs], ratio }: Pair| {
+                format!("{ours:9.1?} {theirs:9.1?} {ratio:5.2}")
             };
             let (host, resident, sequence) = (column(host), column(resident), column(sequence));
             println!("{:8} {:9}  {host:26} {resident:26} {sequence:26}", case.name, 1u32 << log2);
