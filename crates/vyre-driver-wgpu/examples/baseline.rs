@@ -1,4 +1,5 @@
-//! This backend beside wgpu used by hand, on the same device with the same shaders: `baseline [ROUNDS] [LOG2_MAX]`.
+//! This backend beside wgpu used by hand, on the same device with the same shaders: `baseline [ROUNDS] [LOG2_MAX]
+//! [KERNEL]`, or fewer rounds where they would take long.
 //!
 //! The hand-written side has its buffers, bind groups and pipelines made before the clock starts, and does nothing that it
 //! need not. Each round has both sides, and the other one first than the round before. The table has the times that a tenth of
@@ -16,6 +17,9 @@ use vyre_lower::spirv;
 
 /// Launches of a sequence.
 const TURNS: u32 = 64;
+/// Rounds go on for so long, and are not fewer than these.
+const ENOUGH: Duration = Duration::from_secs(6);
+const ROUNDS_MIN: usize = 5;
 
 /// A launch: the program, its inputs by ascending binding, its grid. The last buffer comes back.
 struct Case {
@@ -223,7 +227,11 @@ fn times<T: PartialEq>(rounds: usize, mut ours: impl FnMut() -> T, mut theirs: i
         (start.elapsed(), result)
     }
     let (mut times, mut ratios) = ([Vec::new(), Vec::new()], Vec::new());
+    let start = Instant::now();
     for round in 0..rounds {
+        if round >= ROUNDS_MIN && start.elapsed() > ENOUGH {
+            break;
+        }
         let (one, other) = if round % 2 == 0 {
             let one = timed(&mut ours);
             (one, timed(&mut theirs))
@@ -248,6 +256,7 @@ fn main() {
     let numbers: Vec<usize> = std::env::args().skip(1).filter_map(|arg| arg.parse().ok()).collect();
     let rounds = numbers.first().copied().unwrap_or(50);
     let log2_max = numbers.get(1).copied().unwrap_or(20);
+    let only = std::env::args().nth(3);
     let backend = WgpuConfig::from_env().and_then(|config| vyre_driver_wgpu::open(&config));
     let backend = backend.unwrap_or_else(|error| panic!("{error}"));
     let hand = Hand::open();
@@ -257,7 +266,9 @@ fn main() {
         "kernel", "elements", "dispatch and readback", "resident dispatch", "64 in sequence"
     );
     for log2 in (10..=log2_max).step_by(5) {
-        for case in cases(1 << log2) {
+        for case in
+            cases(1 << log2).into_iter().filter(|case| only.as_deref().is_none_or(|only| only == case.name))
+        {
             let ready = hand.ready(&case);
             let inputs: Vec<&[u8]> = case.inputs.iter().map(Vec::as_slice).collect();
             let config = DispatchConfig { grid_override: Some(case.grid), ..DispatchConfig::default() };

@@ -446,13 +446,13 @@ impl Emit<'_, '_> {
             let pointer = self.array_pointer(variable, ty, index);
             return self.op(Op::Load, id, &[pointer]);
         }
-        let (len, first) = (self.word(len), self.word(0));
+        let len = self.word(len);
         let inside = self.bool_op(Op::ULessThan, &[index, len]);
-        let index = self.word_op(Op::Select, &[inside, index, first]);
-        let pointer = self.array_pointer(variable, ty, index);
         let zero = self.operand(Literal::from_bits(ty, 0).into());
-        let loaded = self.op(Op::Load, id, &[pointer]);
-        self.select(ty, inside, loaded, zero)
+        self.unless(ty, inside, zero, |emit| {
+            let pointer = emit.array_pointer(variable, ty, index);
+            emit.op(Op::Load, id, &[pointer])
+        })
     }
 
     pub(super) fn set(&mut self, local: Local, index: Option<Operand>, value: Operand, proven: bool) {
