@@ -147,7 +147,7 @@ fn native_features_are_instructions() {
         (line("", add), "add.rn.f16"),
         (line("", &half("f16", "fma")), "fma.rn.f16"),
         (line("", &half("bf16", "fma")), "fma.rn.bf16"),
-        (line("", "barrier"), "bar.sync"),
+        (line("", "barrier"), "barrier.sync"),
     ];
     for (source, instruction) in cases {
         let program = text::parse(&source).unwrap_or_else(|findings| panic!("{findings:?}")).program;

@@ -63,10 +63,11 @@ const fn fold(op: SubgroupOp) -> Option<Fold> {
 }
 
 impl Emit<'_> {
-    /// A barrier right after another adds nothing.
+    /// A barrier right after another adds nothing. Lanes of a warp may arrive apart: with `bar.sync` they must not, and
+    /// `ptxas` does not see to it where the barrier stands behind a branch.
     pub(super) fn barrier(&mut self) {
-        if !self.ends_with("bar.sync 0;") {
-            self.line("bar.sync 0;");
+        if !self.ends_with("barrier.sync 0;") {
+            self.line("barrier.sync 0;");
         }
     }
 
