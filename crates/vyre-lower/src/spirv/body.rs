@@ -329,7 +329,7 @@ impl<'m, 'p> Emit<'m, 'p> {
         self.op(Op::Phi, ty, &[usual, before, other, there])
     }
 
-    /// Runs `body` for every counter. `may_wrap` if a step can pass 2^32.
+    /// Runs `body` for every counter. `may_wrap` if a step can pass 2^31.
     pub(super) fn counted(
         &mut self,
         [lo, hi]: [Id; 2],
@@ -483,8 +483,9 @@ impl<'m, 'p> Emit<'m, 'p> {
     }
 
     fn repeat(&mut self, counter: Value, [lo, hi]: [Operand; 2], step: u32, body: &Block) {
+        // Drivers count trips ahead, and NVIDIA's does so with a sign.
         let may_wrap = match hi {
-            Operand::Literal(hi) => hi.bits() + u64::from(step) - 1 > u64::from(u32::MAX),
+            Operand::Literal(hi) => hi.bits() + u64::from(step) - 1 > i32::MAX as u64,
             Operand::Value(_) => step != 1,
         };
         let bounds = [lo, hi].map(|bound| self.operand(bound));
