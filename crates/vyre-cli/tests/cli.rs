@@ -380,6 +380,8 @@ fn runs_that_fail() {
             &["run", "race.vyre", "--check-races", "--json"],
             &["run", "trap.vyre"],
             &["run", "trap.vyre", "--json"],
+            &["compare", "trap.vyre", "--backends", "cpu,reference"],
+            &["compare", "long.vyre", "--timeout", "50ms", "--backends", "reference"],
             &["run", "long.vyre", "--timeout", "50ms"],
             &["run", "wrong.vyre"],
             &["run", "directive.vyre"],

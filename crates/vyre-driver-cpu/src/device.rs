@@ -75,7 +75,9 @@ impl CpuConfig {
             Some(value) => value
                 .trim()
                 .parse::<u16>()
-                .map_err(|_| wrong(name, &value, format!("set {name} to a number up to {}", u16::MAX))),
+                .ok()
+                .filter(|count| *count <= COUNT_MAX)
+                .ok_or_else(|| wrong(name, &value, format!("set {name} to a number up to {COUNT_MAX}"))),
         };
         let name = "VYRE_CPU_EMITTER";
         let emitter = match get(name) {
@@ -90,6 +92,9 @@ impl CpuConfig {
         Ok(CpuConfig { emitter, threads, vectors: u32::from(count("VYRE_CPU_VECTORS")?) })
     }
 }
+
+/// The most threads, or vectors in flight, that the environment may ask for.
+const COUNT_MAX: u16 = 1024;
 
 /// The emitters by the names that `VYRE_CPU_EMITTER` knows.
 const EMITTERS: [(&str, Emitter); 4] = [

@@ -291,11 +291,11 @@ impl<'k> Launch<'k> {
                     format!("`@{name}` is declared {}[{len}], and {count} elements are asked for", buffer.ty),
                     "leave its size out, or change its declaration",
                 )),
-                None => Ok(bytes_of(count, buffer.ty)?),
+                None => zeros(bytes_of(count, buffer.ty)?),
             }
         });
         match sized {
-            Ok(bytes) => self.bytes(name, vec![0; bytes]),
+            Ok(bytes) => self.bytes(name, bytes),
             Err(error) => self.fail(error),
         }
     }
@@ -500,11 +500,11 @@ impl<'k> Launch<'k> {
     /// What every bound buffer starts with: what is given, or zeros.
     fn contents(&mut self) -> Result<Vec<Vec<u8>>, Error> {
         let given = std::mem::take(&mut self.contents);
-        let zeros = |at: usize| {
+        let fresh = |at: usize| {
             let buffer = self.buffer(at);
-            Ok(vec![0; bytes_of(u64::from(buffer.len.unwrap_or(0)), buffer.ty)?])
+            zeros(bytes_of(u64::from(buffer.len.unwrap_or(0)), buffer.ty)?)
         };
-        given.into_iter().enumerate().map(|(at, given)| given.map_or_else(|| zeros(at), Ok)).collect()
+        given.into_iter().enumerate().map(|(at, given)| given.map_or_else(|| fresh(at), Ok)).collect()
     }
 
     fn buffer(&self, at: usize) -> &'k Buffer {
@@ -633,4 +633,12 @@ pub(crate) fn word(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
     word[..bytes.len()].copy_from_slice(bytes);
     u64::from_le_bytes(word)
+}
+/// Memory that is zero.
+fn zeros(bytes: usize) -> Result<Vec<u8>, Error> {
+    bytemuck::allocation::try_zeroed_vec(bytes).map_err(|()| Error {
+        kind: ErrorKind::Memory,
+        message: format!("out of memory: a buffer needs {bytes} bytes"),
+        fix: "make buffers smaller, or split the launch".into(),
+    })
 }

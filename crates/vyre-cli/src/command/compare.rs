@@ -8,7 +8,7 @@ use crate::progress::Progress;
 use crate::report::{BAD, BOLD, FINDINGS, Failure, GOOD, OK, Report, paint};
 use serde_json::{Value, json};
 use vyre::driver::registry;
-use vyre::host::{Error, Kernel, Output};
+use vyre::host::{Error, ErrorKind, Kernel, Output};
 use vyre::ir::Buffer;
 use vyre_conform::command::table::{Align, columns};
 
@@ -16,6 +16,13 @@ use vyre_conform::command::table::{Align, columns};
 pub(crate) struct Row {
     pub(crate) id: String,
     pub(crate) result: Result<Output, Error>,
+}
+
+impl Row {
+    /// Why the kernel has no result on a backend that did run it.
+    fn failure(&self) -> Option<&Error> {
+        self.result.as_ref().err().filter(|e| matches!(e.kind, ErrorKind::Trap { .. } | ErrorKind::Timeout))
+    }
 }
 
 pub(crate) fn run(args: &Compare, report: &Report) -> Result<u8, Failure> {
@@ -42,10 +49,11 @@ pub(crate) fn run(args: &Compare, report: &Report) -> Result<u8, Failure> {
         report.text(&format!("  @{name} from {}\n\n{}", loaded.name, table(&kernel, &rows)));
         report.text(&verdict(ran, &differences));
     }
-    if ran == 0
-        && let Some(Err(error)) = rows.into_iter().next().map(|row| row.result)
-    {
-        return Err(run_failure(&error, &args.launch, &loaded));
+    if ran == 0 {
+        let failed = rows.iter().find_map(Row::failure);
+        if let Some(error) = failed.or_else(|| rows.first()?.result.as_ref().err()) {
+            return Err(run_failure(error, &args.launch, &loaded));
+        }
     }
     Ok(if differences.is_empty() && !failed { OK } else { FINDINGS })
 }
@@ -67,11 +75,12 @@ fn backends(args: &Compare) -> Result<Vec<String>, Failure> {
     Ok(named.clone())
 }
 
-/// Where outputs differ from those of the first backend that ran.
+/// Where outputs differ from those of the first backend that ran, and who has none.
 pub(crate) fn differences(rows: &[Row]) -> Vec<String> {
     let mut ran = rows.iter().filter_map(|row| Some((&row.id, row.result.as_ref().ok()?)));
     let Some((first, expected)) = ran.next() else { return Vec::new() };
-    let mut found = Vec::new();
+    let without = |row: &Row| Some(format!("`{}` has no outputs: {}", row.id, row.failure()?.message));
+    let mut found: Vec<String> = rows.iter().filter_map(without).collect();
     for (id, output) in ran {
         for ((buffer, a), (_, b)) in expected.outputs().zip(output.outputs()) {
             if a != b {
@@ -152,7 +161,8 @@ pub(crate) fn table<'r>(kernel: &Kernel, rows: impl IntoIterator<Item = &'r Row>
                 table.push(cells);
             }
             Err(error) => {
-                skipped.push_str(&format!("  SKIP {}: {}\n    Fix: {}\n", row.id, error.message, error.fix))
+                let word = if row.failure().is_some() { "FAIL" } else { "SKIP" };
+                skipped.push_str(&format!("  {word} {}: {}\n    Fix: {}\n", row.id, error.message, error.fix))
             }
         }
     }
@@ -164,7 +174,7 @@ pub(crate) fn table<'r>(kernel: &Kernel, rows: impl IntoIterator<Item = &'r Row>
 fn verdict(ran: usize, differences: &[String]) -> String {
     match (ran, differences.is_empty()) {
         (0, _) => String::new(),
-        (1, _) => "\n  one backend ran; there is nothing to compare it with\n".into(),
+        (1, true) => "\n  one backend ran; there is nothing to compare it with\n".into(),
         (_, true) => format!("\n  {} the same bytes on {ran} backends\n", paint(GOOD, "ok")),
         (_, false) => format!("\n  {} {}\n", paint(BAD, "different"), differences.join("\n  ")),
     }
