@@ -72,8 +72,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Why SPIR-V is not taken on a driver whose compiler passes the probe and is wrong all the same.
-const NVIDIA: &str = "NVIDIA's compiler gets about one in 300 random programs wrong, which no probe of expressions shows; \
-                      VYRE_WGPU_SHADERS=spirv takes it all the same";
+const NVIDIA: &str = "NVIDIA's compiler moves loads over stores and gets some random programs wrong, which no probe shows for \
+                      certain; VYRE_WGPU_SHADERS=spirv-volatile takes it all the same";
 
 impl Wgpu {
     pub(crate) fn open(config: &WgpuConfig) -> Result<Wgpu, BackendError> {
