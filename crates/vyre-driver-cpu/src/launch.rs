@@ -537,6 +537,9 @@ fn launch(
 ) -> Result<(), BackendError> {
     let device = &watch.device;
     let _span = tracing::trace_span!("launch", ?grid).entered();
+    if pipeline.lines == 0 {
+        return watch.check();
+    }
     let groups: u64 = grid.iter().map(|count| u64::from(*count)).product();
     let lanes = groups * pipeline.group_lanes;
     let small = !pipeline.loops && lanes.saturating_mul(pipeline.lines) < SHARED_WORK_MIN;
