@@ -65,21 +65,17 @@ impl Step {
     /// it has, or the last.
     pub fn fitting<'p>(&self, programs: &'p [Program], backend: &dyn VyreBackend) -> (&'p Program, [u32; 3]) {
         let first = (self.program, self.grid);
-        let mut choices = std::iter::once(&first).chain(&self.lesser);
-        let mut choice = first;
-        if !self.lesser.is_empty() || self.on_processors.is_some() {
-            let profile = backend.device_profile();
-            // A device that says nothing of itself has no units either.
-            let is_processor = profile.compute_units > 0 && !profile.has_shared_memory;
-            if let (true, Some((program, grid))) = (is_processor, self.on_processors) {
-                return (&programs[program], grid);
-            }
-            let bytes_max = u64::from(profile.max_shared_memory_bytes);
-            let fits = |(program, _): &&(usize, [u32; 3])| workgroup_bytes(&programs[*program]) <= bytes_max;
-            if !self.lesser.is_empty() {
-                choice = *choices.find(fits).or(self.lesser.last()).unwrap_or(&first);
-            }
+        if self.lesser.is_empty() && self.on_processors.is_none() {
+            return (&programs[first.0], first.1);
         }
+        let profile = backend.device_profile();
+        // A device that says nothing of itself has no units either.
+        let is_processor = profile.compute_units > 0 && !profile.has_shared_memory;
+        let bytes_max = u64::from(profile.max_shared_memory_bytes);
+        let fits = |(program, _): &&(usize, [u32; 3])| workgroup_bytes(&programs[*program]) <= bytes_max;
+        let fitting = || std::iter::once(&first).chain(&self.lesser).find(fits).or(self.lesser.last());
+        let own = self.on_processors.as_ref().filter(|_| is_processor);
+        let choice = own.or_else(fitting).unwrap_or(&first);
         (&programs[choice.0], choice.1)
     }
 }

@@ -134,7 +134,7 @@ impl Emit<'_> {
     /// The next trip begins: its groups are those that it is emitted for, or empty ones in their place.
     pub(super) fn hand_copies_over(&mut self) {
         self.close_group();
-        if !self.copies.groups.ends_with(&self.copies.at_start) {
+        if self.copies.groups != self.copies.at_start {
             self.finish_copies();
             for _ in 0..self.copies.at_start.len() {
                 self.line("cp.async.commit_group;");
