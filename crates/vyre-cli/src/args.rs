@@ -19,7 +19,8 @@ Exit codes:
   1    findings: errors in a program, failed tests, differences, races; a backend that
        fails, a certificate that is rejected
   2    wrong usage: arguments, inputs, sizes, names
-  3    a run failed: trap, timeout, out of memory; a certificate whose key is not trusted
+  3    a run failed: trap, timeout, out of memory, a backend that is not available; a
+       certificate whose key is not trusted
   4    a file could not be read or written
   130  interrupted";
 
@@ -139,7 +140,7 @@ pub(crate) struct LaunchArgs {
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// Workgroups along x, y and z; derived from the first output if left out
-    #[arg(long, value_name = "X,Y,Z", value_parser = parse_counts)]
+    #[arg(long, value_name = "X,Y,Z", value_parser = parse_counts, allow_hyphen_values = true)]
     pub(crate) grid: Option<[u32; 3]>,
     /// What a buffer starts with
     #[arg(long = "in", value_name = "NAME=SPEC")]
@@ -148,7 +149,7 @@ pub(crate) struct LaunchArgs {
     #[arg(long = "size", value_name = "NAME=COUNT")]
     pub(crate) sizes: Vec<String>,
     /// End the run with an error after this time: 500ms, 10s, 2m
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, allow_hyphen_values = true)]
     pub(crate) timeout: Option<Duration>,
 }
 
@@ -163,7 +164,7 @@ pub(crate) struct Run {
     #[arg(long = "out", value_name = "NAME=FILE")]
     pub(crate) outputs: Vec<String>,
     /// How many values of each output to show: a number or `all`
-    #[arg(long, value_name = "COUNT", value_parser = parse_show)]
+    #[arg(long, value_name = "COUNT", value_parser = parse_show, allow_negative_numbers = true)]
     pub(crate) show: Option<usize>,
     /// Look for data races, out-of-bounds accesses and reads of unwritten workgroup memory
     #[arg(long)]
@@ -172,7 +173,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "ORDER", default_value = "forward", value_parser = parse_schedule)]
     pub(crate) schedule: Schedule,
     /// Print every line that one lane runs, with its values
-    #[arg(long, value_name = "X,Y,Z", value_parser = parse_counts)]
+    #[arg(long, value_name = "X,Y,Z", value_parser = parse_counts, allow_hyphen_values = true)]
     pub(crate) trace_lane: Option<[u32; 3]>,
     /// Show where the time went: enqueue, device, wait
     #[arg(long)]
@@ -218,13 +219,13 @@ pub(crate) struct Bench {
     #[arg(long = "backend", value_name = "ID,...", value_delimiter = ',')]
     pub(crate) backends: Option<Vec<String>>,
     /// A size of all kernels that are named, or of one
-    #[arg(long = "size", value_name = "[KERNEL=]COUNT")]
+    #[arg(long = "size", value_name = "[KERNEL=]COUNT", allow_negative_numbers = true)]
     pub(crate) sizes: Vec<String>,
     /// Which baselines take part: all, plain, device or none; native for wgpu with inexact floats
     #[arg(long, value_name = "WHICH", default_value = "all", value_parser = parse_baselines)]
     pub(crate) baseline: vyre_bench::Baselines,
     /// Samples of each contender; as many as fit a few seconds if left out
-    #[arg(long, value_name = "COUNT", value_parser = parse_rounds)]
+    #[arg(long, value_name = "COUNT", value_parser = parse_rounds, allow_negative_numbers = true)]
     pub(crate) rounds: Option<usize>,
     /// Tiny sizes, three samples, no limits: checks results rather than speed
     #[arg(long)]
@@ -262,7 +263,7 @@ pub(crate) struct Lower {
     #[arg(long, value_name = "TARGET")]
     pub(crate) target: String,
     /// The compute capability that PTX is for, times ten; tensor cores take part from 80 on
-    #[arg(long, value_name = "NUMBER", default_value_t = 70, value_parser = clap::value_parser!(u32).range(70..=121))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 70, value_parser = parse_sm, allow_negative_numbers = true)]
     pub(crate) sm: u32,
     /// Where it goes instead of standard output; `.spv` is SPIR-V as words
     #[arg(short, long, value_name = "FILE")]
@@ -304,7 +305,7 @@ fn parse_counts(text: &str) -> Result<[u32; 3], String> {
     let inside = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(text);
     let counts: Result<Vec<u32>, _> = inside.split(',').map(|count| count.trim().parse()).collect();
     let counts = counts.ok().and_then(|counts| <[u32; 3]>::try_from(counts).ok());
-    counts.ok_or_else(|| "expected three numbers up to 4294967295. Fix: write them like `16,1,1`".into())
+    counts.ok_or_else(|| "expected three numbers. Fix: write them from 0 to 4294967295, like `16,1,1`".into())
 }
 
 #[cfg(feature = "bench")]
@@ -328,18 +329,24 @@ fn parse_rounds(text: &str) -> Result<usize, String> {
 fn parse_show(text: &str) -> Result<usize, String> {
     match text {
         "all" => Ok(usize::MAX),
-        _ => text.parse().map_err(|_| "not a count. Fix: write a number, or `all`".into()),
+        _ => text
+            .parse()
+            .map_err(|_| format!("not a count. Fix: write a number from 0 to {}, or `all`", usize::MAX)),
     }
+}
+
+fn parse_sm(text: &str) -> Result<u32, String> {
+    let sm = text.parse().ok().filter(|sm| (70..=121).contains(sm));
+    sm.ok_or_else(|| "not a compute capability times ten. Fix: write a number from 70 to 121".into())
 }
 
 fn parse_schedule(text: &str) -> Result<Schedule, String> {
     match text.split_once(':') {
         None if text == "forward" => Ok(Schedule::Forward),
         None if text == "reverse" => Ok(Schedule::Reverse),
-        Some(("shuffle", seed)) => seed
-            .parse()
-            .map(Schedule::Shuffle)
-            .map_err(|_| "the seed is not a number. Fix: write `shuffle:7`".into()),
+        Some(("shuffle", seed)) => seed.parse().map(Schedule::Shuffle).map_err(|_| {
+            format!("the seed is not a number. Fix: write `shuffle:` and one from 0 to {}", u64::MAX)
+        }),
         _ => Err("no such order. Fix: write `forward`, `reverse` or `shuffle:7`".into()),
     }
 }
@@ -356,6 +363,6 @@ fn parse_time(text: &str) -> Result<Duration, String> {
     let count: Option<u64> = count.parse().ok();
     match count.and_then(|count| count.checked_mul(scale)).filter(|millis| *millis > 0) {
         Some(millis) => Ok(Duration::from_millis(millis)),
-        None => Err("not a time. Fix: write a number and its unit: `500ms`, `10s` or `2m`".into()),
+        None => Err("not a time. Fix: write a number from 1 on and its unit: `500ms`, `10s` or `2m`".into()),
     }
 }

@@ -146,44 +146,50 @@ impl Loaded {
     }
 }
 
-/// The files that paths stand for: themselves, or the programs below a folder in order of their names.
-pub(crate) fn expand(paths: &[PathBuf], extensions: &[&str]) -> Result<Vec<PathBuf>, Failure> {
+/// A file to read, or a folder and why there is nothing in it.
+pub(crate) type Expanded = (PathBuf, Result<(), Failure>);
+
+/// The files that paths stand for: themselves, or the programs below a folder in order of their names. What is wrong with
+/// one path hides no other.
+pub(crate) fn expand(paths: &[PathBuf], extensions: &[&str]) -> Vec<Expanded> {
     let mut files = Vec::new();
     for path in paths {
         if is_stdin(path) || !path.is_dir() {
-            files.push(path.clone());
+            files.push((path.clone(), Ok(())));
             continue;
         }
         let before = files.len();
-        search(path, extensions, 0, &mut files)?;
+        search(path, extensions, 0, &mut files);
         if files.len() == before {
-            return Err(Failure::usage(
+            let none = Failure::usage(
                 format!("there is no .{} file below {}", extensions.join(" or ."), path.display()),
                 "name a folder that has some, or a file",
-            ));
+            );
+            files.push((path.clone(), Err(none)));
         }
     }
-    Ok(files)
+    files
 }
 
-fn search(folder: &Path, extensions: &[&str], depth: usize, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
-    let wrong = |error: io::Error| {
-        Failure::io(format!("cannot read {}: {error}", folder.display()), "make the folder readable")
-    };
-    let mut entries = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(wrong)? {
-        entries.push(entry.map_err(wrong)?.path());
-    }
-    entries.sort();
+fn search(folder: &Path, extensions: &[&str], depth: usize, files: &mut Vec<Expanded>) {
+    let entries = std::fs::read_dir(folder).and_then(|entries| {
+        let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>()?;
+        paths.sort();
+        Ok(paths)
+    });
+    let entries = entries.unwrap_or_else(|error| {
+        let message = format!("cannot read {}: {error}", folder.display());
+        files.push((folder.to_owned(), Err(Failure::io(message, "make the folder readable"))));
+        Vec::new()
+    });
     for path in entries {
         let hidden = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
         if path.is_dir() && !path.is_symlink() && !hidden && depth < FOLDERS_DEEP_MAX {
-            search(&path, extensions, depth + 1, files)?;
+            search(&path, extensions, depth + 1, files);
         } else if path.is_file()
             && path.extension().and_then(OsStr::to_str).is_some_and(|e| extensions.contains(&e))
         {
-            files.push(path);
+            files.push((path, Ok(())));
         }
     }
-    Ok(())
 }

@@ -36,7 +36,7 @@ impl Plan {
             let count = count.parse().map_err(|_| {
                 Failure::usage(
                     format!("`{}` is not a number of elements", count.escape_debug()),
-                    format!("write a decimal number: `--size {name}=1024`"),
+                    format!("write a decimal number from 0 to 4294967295: `--size {name}=1024`"),
                 )
             })?;
             sizes.push((name, count));

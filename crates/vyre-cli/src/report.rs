@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::io::{self, Write};
 use vyre::diagnostic::Diagnostic;
 use vyre::host::{Error, ErrorKind};
-use vyre::spec::SpecError;
+use vyre::spec::{SpecError, SpecErrorKind};
 use vyre::text::{self, SourceMap};
 
 pub(crate) use vyre_conform::command::exit::{FINDINGS, IO, OK, RUN, USAGE};
@@ -102,7 +102,11 @@ impl Failure {
 
 impl From<SpecError> for Failure {
     fn from(error: SpecError) -> Failure {
-        let exit = if error.io { IO } else { USAGE };
+        let exit = match error.kind {
+            SpecErrorKind::Spec => USAGE,
+            SpecErrorKind::File => IO,
+            SpecErrorKind::Memory => RUN,
+        };
         Failure::Message { exit, message: error.message, fix: error.fix }
     }
 }

@@ -170,7 +170,7 @@ const COPY: &str = "  buffer @x : read f32[4] binding 0
 #[test]
 fn missing_short_and_malformed_inputs() {
     fs::write(folder("inputs").join("three.bin"), "abc").expect("the build's own folder can be written");
-    let cases: [(i32, &[&str], &[&str]); 20] = [
+    let cases: [(i32, &[&str], &[&str]); 22] = [
         (USAGE, &[], &["@x", "no input"]),
         (USAGE, &["--size", "y=4"], &["@x", "no input"]),
         (USAGE, &["--in", "x=[0.0; 4]"], &["@y", "--size y="]),
@@ -184,6 +184,8 @@ fn missing_short_and_malformed_inputs() {
         (USAGE, &["--in", "x=hex\"00f\"", "--size", "y=4"], &["odd number"]),
         (USAGE, &["--in", "x=[0.0; 99999999999999]", "--size", "y=4"], &["99999999999999 elements"]),
         (USAGE, &["--in", "x=rand(seed=1, count=4000000000)", "--size", "y=4"], &["4000000000 elements"]),
+        (FAILED, &["--in", "x=rand(seed=1, count=268435456)", "--size", "y=4"], &["out of memory"]),
+        (FAILED, &["--in", "x=[0.0; 268435456]", "--size", "y=4"], &["out of memory"]),
         (USAGE, &["--in", "x=[0.0; 4]", "--size", "y=4294967296"], &["4294967296 elements"]),
         (USAGE, &["--in", "x=[0.0; 4]", "--size", "y=-1"], &["-1"]),
         (USAGE, &["--in", "x=[0.0; 4]", "--size", "y=4", "--grid", "1,2"], &["1,2"]),
@@ -209,6 +211,20 @@ fn a_program_that_never_seems_to_end() {
 ";
     let arguments = &["--timeout", "200ms"];
     let (name, source) = ("endless", program(lines));
+    check(&Case { name, source, command: "run", arguments, exit_code: FAILED, says: &["longer than 200"] });
+}
+
+/// Values that live long are many spills, over which register allocation takes minutes.
+#[test]
+fn a_program_that_compiles_longer_than_it_may_run() {
+    let mut lines = "  buffer @y : read_write f32[] binding 0 output\n\n  %v0 = load.f32 @y[0]\n".to_owned();
+    for at in 1..100_000 {
+        let op = ["add", "mul", "sub", "max"][at % 4];
+        lines.push_str(&format!("  %v{at} = {op}.f32 %v{}, %v{}\n", at - 1, at / 2));
+    }
+    lines.push_str("  store.f32 @y[0], %v99999\n");
+    let arguments = &["--size", "y=1", "--backend", "cpu", "--timeout", "200ms"];
+    let (name, source) = ("compiles_long", program(&lines));
     check(&Case { name, source, command: "run", arguments, exit_code: FAILED, says: &["longer than 200"] });
 }
 

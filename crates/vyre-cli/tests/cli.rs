@@ -206,6 +206,14 @@ fn compare_devices_and_doctor_speak_of_every_backend() {
             &["devices"],
             &["compare", "saxpy.vyre", "--backends", "reference,abacus"],
             &["compare", "saxpy.vyre", "--in", "q=[1]"],
+            &["compare", "saxpy.vyre", "--backends", "cpu,reference,cpu"],
+            &["bench", "saxpy", "--quick", "--backend", "cpu,cpu"],
+            // A backend that is not there has one exit code, whoever asks for it.
+            &["run", "saxpy.vyre", "--backend", "cuda"],
+            &["compare", "saxpy.vyre", "--backends", "cuda"],
+            &["compare", "saxpy.vyre", "--backends", "cuda,reference"],
+            &["bench", "saxpy", "--quick", "--backend", "cuda"],
+            &["certify", "--backend", "cuda", "--quick"],
         ],
     );
 }
@@ -414,12 +422,23 @@ fn wrong_inputs_are_refused_with_a_fix() {
         &["--size", "a=2"],
         &["--size", "y=4000000000"],
         &["--size", "y=many"],
+        &["--size", "y=-1"],
         &["--backend", "abacus"],
         &["--grid", "4294967295,2,1"],
         &["--grid", "1,2"],
         &["--timeout", "5"],
         &["--schedule", "sideways"],
         &["--show", "some"],
+        &["--show", "-1"],
+        &["--grid", "-1,1,1"],
+        &["--grid", "4294967296,1,1"],
+        &["--timeout", "-1s"],
+        &["--trace-lane", "-1,0,0"],
+        &["--schedule", "shuffle:-1"],
+        &["--in", "a=[1e400]"],
+        &["--in", "a=[-1e39]"],
+        &["--in", "a=rand(seed=-1)"],
+        &["--in", "a=[1.0; -1]"],
         &["--out", "x=x.bin"],
         &["--out", "y=missing/y.bin"],
     ];
@@ -439,6 +458,13 @@ fn wrong_inputs_are_refused_with_a_fix() {
     commands.push(&["run", "plane.vyre"]);
     std::fs::write(folder.join("plane_test.vyre"), format!("//@ run\n{plane}")).unwrap();
     commands.push(&["test", "plane_test.vyre"]);
+    commands.push(&["run", "plane.vyre", "--in", "y=[-1]"]);
+    commands.push(&["lower", "plane.vyre", "--target", "ptx", "--sm", "-1"]);
+    commands.push(&["lower", "plane.vyre", "--target", "ptx", "--sm", "300"]);
+    let bytes = "program @bytes workgroup(1, 1, 1) {\n  const @t : u8[2] = [300, -1]\n  const @f : f16[2] = [65520.0, -1e9]\n  \
+        const @d : f64[1] = [1e400]\n  const @i : i8[2] = [128, -129]\n}\n";
+    std::fs::write(folder.join("bytes.vyre"), bytes).unwrap();
+    commands.push(&["check", "bytes.vyre"]);
     // Usage errors are JSON too where that is asked for.
     commands.push(&["run", "saxpy.vyre", "--grid", "1,2", "--json"]);
     commands.push(&["rnu", "--json"]);
@@ -484,7 +510,19 @@ fn one_huge_token_is_an_error_and_not_shown_whole() {
 fn check_reports_every_file() {
     let folder = folder("check");
     std::fs::write(folder.join("bad.vyre"), TRAP.replace("gt.u32", "gt.f32")).unwrap();
-    transcript("check", &folder, &[&["check", "."], &["check", "bad.vyre", "saxpy.vyre", "--json"]]);
+    std::fs::create_dir_all(folder.join("empty")).unwrap();
+    transcript(
+        "check",
+        &folder,
+        &[
+            &["check", "."],
+            &["check", "bad.vyre", "saxpy.vyre", "--json"],
+            // What is wrong with one argument hides nothing of the others.
+            &["check", "empty", "missing.vyre", "bad.vyre", "saxpy.vyre"],
+            &["test", "empty", "bad.vyre", "saxpy.vyre"],
+            &["fmt", "--check", "empty", "bad.vyre"],
+        ],
+    );
 }
 
 #[test]

@@ -6,7 +6,10 @@ use crate::launch::{self, Watch};
 use crate::portable::{self, Portable};
 use crate::vector::code::Function;
 use crate::vector::lower::{Shape, lower};
+use crate::watch::TICK;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use vyre_driver::admission::check;
 use vyre_driver::grid_sync::Plan;
 use vyre_driver::pipeline::PipelineKey;
@@ -26,6 +29,8 @@ pub(crate) struct Compiler {
     forced: bool,
     /// The most vectors in flight; 0 leaves it to the emitter.
     vectors: u32,
+    /// Whether a thread compiles for a caller whose time is limited.
+    aside: AtomicBool,
 }
 
 /// The emitter for this very processor.
@@ -82,7 +87,8 @@ impl Compiler {
             fix: "use another backend: there is no code generator for this processor".to_owned(),
         })?;
         let forced = config.emitter != Emitter::Auto;
-        Ok(Compiler { portable, native: native(config.emitter)?, forced, vectors: config.vectors })
+        let aside = AtomicBool::new(false);
+        Ok(Compiler { portable, native: native(config.emitter)?, forced, vectors: config.vectors, aside })
     }
 
     /// What makes the machine code, and how wide its vectors are.
@@ -157,6 +163,34 @@ impl Compiler {
         }
         lower(program, shape)
             .map_err(|name| BackendError::UnsupportedFeature { name, backend: ID.to_owned() })
+    }
+}
+
+/// Compiles for a caller whose time may be limited. One step of a large program can take far longer than that, so a thread
+/// does it, and is left to its work where the time is up. There is one such thread; who finds it busy waits for each step.
+fn compile_in_time(valid: &ValidProgram, watch: &Arc<Watch>) -> Result<Pipeline, BackendError> {
+    let compiler = &watch.device().compiler;
+    if !watch.has_deadline() || compiler.aside.swap(true, Ordering::AcqRel) {
+        return compiler.compile(valid, watch);
+    }
+    let (sender, receiver) = mpsc::channel();
+    let (valid, theirs) = (valid.clone(), Arc::clone(watch));
+    let thread = std::thread::spawn(move || {
+        let compiler = &theirs.device().compiler;
+        let compiled = compiler.compile(&valid, &theirs);
+        compiler.aside.store(false, Ordering::Release);
+        // Nobody may wait any more.
+        let _ = sender.send(compiled);
+    });
+    loop {
+        match receiver.recv_timeout(TICK) {
+            Ok(compiled) => return compiled,
+            Err(RecvTimeoutError::Timeout) => watch.check()?,
+            Err(RecvTimeoutError::Disconnected) => {
+                let panic = thread.join().expect_err("a thread that sends nothing has panicked");
+                std::panic::resume_unwind(panic)
+            }
+        }
     }
 }
 
@@ -277,7 +311,7 @@ pub(crate) fn compile(
 
 /// The program's machine code, from the cache or made now.
 pub(crate) fn lookup(
-    watch: &Watch,
+    watch: &Arc<Watch>,
     program: &Program,
     config: &DispatchConfig,
 ) -> Result<Arc<Ready>, BackendError> {
@@ -292,7 +326,7 @@ pub(crate) fn lookup(
     device.pipelines.get_or_compile(key, || {
         let _span = tracing::trace_span!("compile", program = program.name()).entered();
         let checked = check(program, config.workgroup_override)?;
-        let compile = |valid: &ValidProgram| device.compiler.compile(valid, watch).map(Arc::new);
+        let compile = |valid: &ValidProgram| compile_in_time(valid, watch).map(Arc::new);
         if !checked.has_grid_sync {
             return compile(&checked.valid).map(Ready::Whole);
         }

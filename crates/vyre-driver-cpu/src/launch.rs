@@ -246,7 +246,7 @@ impl<'s> Step<'s> {
         step: &ResidentDispatchStep<'s>,
         pins: &Pins,
         config: &DispatchConfig,
-        watch: &Watch,
+        watch: &Arc<Watch>,
     ) -> Result<Step<'s>, BackendError> {
         let ResidentDispatchStep { program, resources, grid_override } = *step;
         let config = DispatchConfig { grid_override, ..config.clone() };
@@ -345,6 +345,10 @@ impl Watch {
 
     pub(crate) fn stop(&self) -> bool {
         self.lost() || self.cancelled() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    pub(crate) fn has_deadline(&self) -> bool {
+        self.deadline.is_some()
     }
 
     pub(crate) fn device(&self) -> &Device {

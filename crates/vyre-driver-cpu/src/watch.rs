@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// How often launches are looked after.
-const TICK: Duration = Duration::from_millis(1);
+pub(crate) const TICK: Duration = Duration::from_millis(1);
 /// How long the thread stays awake after the last launch, so that the next one need not wake it.
 const LINGER: Duration = Duration::from_millis(200);
 

@@ -7,9 +7,10 @@
 //!
 //! Not here: streams and resident buffers. [`crate::driver`] has those.
 
-use crate::spec::{SpecError, bytes_of};
+use crate::spec::{SpecError, SpecErrorKind, bytes_of};
 use std::time::{Duration, Instant};
 use vyre_driver::admission::admit;
+use vyre_driver::registry;
 use vyre_driver::routing::{self, Choice, PassedOver};
 use vyre_driver::{BackendError, CancelToken, DispatchConfig, ErrorCode, grid_sync};
 use vyre_foundation::diagnostic::{Diagnostic, Place};
@@ -46,7 +47,7 @@ pub enum ErrorKind {
     Timeout,
     /// The run needs more memory than it may have.
     Memory,
-    /// The device or its backend failed.
+    /// The device or its backend failed, or is not there.
     Device,
 }
 
@@ -85,7 +86,11 @@ impl Error {
 
 impl From<SpecError> for Error {
     fn from(error: SpecError) -> Error {
-        Error::launch(error.message, error.fix)
+        let kind = match error.kind {
+            SpecErrorKind::Spec | SpecErrorKind::File => ErrorKind::Launch,
+            SpecErrorKind::Memory => ErrorKind::Memory,
+        };
+        Error { kind, message: error.message, fix: error.fix }
     }
 }
 
@@ -113,7 +118,6 @@ impl From<BackendError> for Error {
             ErrorCode::InvalidLaunch
             | ErrorCode::LimitExceeded
             | ErrorCode::UnsupportedFeature
-            | ErrorCode::Unavailable
             | ErrorCode::BadHandle => ErrorKind::Launch,
             ErrorCode::Timeout | ErrorCode::Cancelled => ErrorKind::Timeout,
             ErrorCode::OutOfMemory => ErrorKind::Memory,
@@ -124,10 +128,16 @@ impl From<BackendError> for Error {
             | ErrorCode::CooperativeResidencyExceeded
             | ErrorCode::ClockOverflow
             | ErrorCode::ShutDown
+            | ErrorCode::Unavailable
             | ErrorCode::Other => ErrorKind::Device,
         };
-        let kind = match error {
-            BackendError::Trap { code, place, lane } => ErrorKind::Trap { code, place, lane },
+        let linked = |id: &str| registry::registrations().iter().any(|registration| registration.id == id);
+        let kind = match &error {
+            BackendError::Trap { code, place, lane } => {
+                ErrorKind::Trap { code: *code, place: *place, lane: *lane }
+            }
+            // An id that nobody has, or a launch that routing finds no backend for.
+            BackendError::Unavailable { backend, .. } if !linked(backend) => ErrorKind::Launch,
             _ => kind,
         };
         let text = error.to_string();

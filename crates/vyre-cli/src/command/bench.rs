@@ -1,6 +1,7 @@
 //! `vyre bench`: kernels on backends beside the same work in Rust, as a table, JSON and a plot.
 
 use crate::args::Bench;
+use crate::command::compare::once_each;
 use crate::command::run::time;
 use crate::progress::Status;
 use crate::report::{BAD, BOLD, DIM, FINDINGS, Failure, OK, Report, paint};
@@ -124,7 +125,7 @@ fn size(benchmark: &Benchmark, text: &str) -> Result<u32, Failure> {
     let count = count.ok_or_else(|| {
         Failure::usage(
             format!("`{}` is not a size", text.escape_debug()),
-            "write a number, or one with K, M or G behind it: `--size 16M`",
+            "write a number from 1 to 4294967295, or one with K, M or G behind it: `--size 16M`",
         )
     })?;
     match u32::try_from(count).ok().filter(|size| (benchmark.size_min..=benchmark.size_max).contains(size)) {
@@ -141,14 +142,8 @@ fn size(benchmark: &Benchmark, text: &str) -> Result<u32, Failure> {
 fn backends(args: &Bench) -> Result<(Vec<String>, Vec<String>), Failure> {
     let known: Vec<&str> = registry::registrations().iter().map(|registration| registration.id).collect();
     if let Some(named) = &args.backends {
-        return match named.iter().find(|id| !known.contains(&id.as_str())) {
-            Some(_) if named == &["none"] => Ok((Vec::new(), Vec::new())),
-            None => Ok((named.clone(), Vec::new())),
-            Some(id) => Err(Failure::usage(
-                format!("there is no backend `{}`", id.escape_debug()),
-                format!("choose among: {}", known.join(", ")),
-            )),
-        };
+        let named = if named == &["none"] { Vec::new() } else { once_each(named, &known)? };
+        return Ok((named, Vec::new()));
     }
     let (mut open, mut notes) = (Vec::new(), Vec::new());
     for registration in registry::registrations() {

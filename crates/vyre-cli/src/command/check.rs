@@ -5,13 +5,14 @@ use crate::load;
 use crate::report::{DIM, FINDINGS, Failure, OK, Report, paint};
 use serde_json::{Value, json};
 use std::path::Path;
+use vyre::validate::ValidProgram;
 
 pub(crate) fn run(args: &Files, report: &Report) -> Result<u8, Failure> {
-    let files = load::expand(&args.files, &["vyre", "vyreb"])?;
     let mut exit = OK;
     let mut results = Vec::new();
-    for file in &files {
-        let (result, failure) = check(file);
+    for (file, found) in load::expand(&args.files, &["vyre", "vyreb"]) {
+        let checked = found.and_then(|()| load::program(&file)).and_then(|loaded| loaded.valid());
+        let (result, failure) = told(&file, checked);
         if let Some(failure) = failure {
             // Findings are an answer about the file; only worse things have another exit code.
             exit = exit.max(failure.exit());
@@ -19,7 +20,7 @@ pub(crate) fn run(args: &Files, report: &Report) -> Result<u8, Failure> {
                 report.note(&failure.text());
             }
         } else {
-            report.text(&format!("{} {}\n", load::shown(file), paint(DIM, "ok")));
+            report.text(&format!("{} {}\n", load::shown(&file), paint(DIM, "ok")));
         }
         results.push(result);
     }
@@ -28,8 +29,7 @@ pub(crate) fn run(args: &Files, report: &Report) -> Result<u8, Failure> {
     Ok(exit)
 }
 
-fn check(file: &Path) -> (Value, Option<Failure>) {
-    let checked = load::program(file).and_then(|loaded| loaded.valid());
+fn told(file: &Path, checked: Result<ValidProgram, Failure>) -> (Value, Option<Failure>) {
     match checked {
         Ok(program) => {
             let digest = program.program().digest().to_string();

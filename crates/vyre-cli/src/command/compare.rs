@@ -42,7 +42,6 @@ pub(crate) fn run(args: &Compare, report: &Report) -> Result<u8, Failure> {
     drop(progress);
     let differences = differences(&rows);
     let ran = rows.iter().filter(|row| row.result.is_ok()).count();
-    let failed = args.backends.is_some() && ran < rows.len();
     report.json(|| as_json(&loaded.name, &rows, &differences));
     if !report.is_json() {
         let name = &kernel.program().parts().name;
@@ -55,24 +54,39 @@ pub(crate) fn run(args: &Compare, report: &Report) -> Result<u8, Failure> {
             return Err(run_failure(error, &args.launch, &loaded));
         }
     }
-    Ok(if differences.is_empty() && !failed { OK } else { FINDINGS })
+    // A backend that was asked for by name and could not run is no mere SKIP.
+    let named = rows.iter().filter(|row| args.backends.is_some() && row.failure().is_none());
+    let errors = named.filter_map(|row| row.result.as_ref().err());
+    let worst = errors.map(|error| Failure::from(error.clone()).exit()).max().unwrap_or(OK);
+    Ok(worst.max(if differences.is_empty() { OK } else { FINDINGS }))
 }
 
 /// The backends to compare: those named, or all that are linked.
 fn backends(args: &Compare) -> Result<Vec<String>, Failure> {
     let known: Vec<&str> = registry::registrations().iter().map(|registration| registration.id).collect();
-    let Some(named) = &args.backends else {
-        return Ok(known.into_iter().map(str::to_owned).collect());
-    };
-    for id in named {
+    match &args.backends {
+        None => Ok(known.into_iter().map(str::to_owned).collect()),
+        Some(named) => once_each(named, &known),
+    }
+}
+
+/// Backends that are named: linked ones, each once.
+pub(crate) fn once_each(named: &[String], known: &[&str]) -> Result<Vec<String>, Failure> {
+    for (at, id) in named.iter().enumerate() {
         if !known.contains(&id.as_str()) {
             return Err(Failure::usage(
                 format!("there is no backend `{}`", id.escape_debug()),
                 format!("choose among: {}", known.join(", ")),
             ));
         }
+        if named[..at].contains(id) {
+            return Err(Failure::usage(
+                format!("backend `{id}` is named twice"),
+                format!("name each backend once, of: {}", known.join(", ")),
+            ));
+        }
     }
-    Ok(named.clone())
+    Ok(named.to_vec())
 }
 
 /// Where outputs differ from those of the first backend that ran, and who has none.

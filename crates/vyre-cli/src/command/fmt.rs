@@ -8,17 +8,16 @@ use std::path::Path;
 use vyre::text::{self, SourceMap};
 
 pub(crate) fn run(args: &Fmt, report: &Report) -> Result<u8, Failure> {
-    let files = load::expand(&args.files.files, &["vyre"])?;
     let mut exit = OK;
     let mut results = Vec::new();
-    for file in &files {
-        match format(file, args.check, report) {
+    for (file, found) in load::expand(&args.files.files, &["vyre"]) {
+        match found.and_then(|()| format(&file, args.check, report)) {
             Ok(Formatted { changed, text }) => {
                 if changed && args.check {
                     exit = exit.max(FINDINGS);
                 }
-                let mut result = json!({ "file": load::shown(file), "changed": changed });
-                if load::is_stdin(file) && !args.check {
+                let mut result = json!({ "file": load::shown(&file), "changed": changed });
+                if load::is_stdin(&file) && !args.check {
                     // There is no file to find it in.
                     result["text"] = json!(text);
                 }
@@ -29,7 +28,7 @@ pub(crate) fn run(args: &Fmt, report: &Report) -> Result<u8, Failure> {
                 if !report.is_json() {
                     report.note(&failure.text());
                 }
-                results.push(json!({ "file": load::shown(file), "error": failure.json() }));
+                results.push(json!({ "file": load::shown(&file), "error": failure.json() }));
             }
         }
     }

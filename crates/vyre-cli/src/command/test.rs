@@ -16,13 +16,12 @@ struct Tally {
 }
 
 pub(crate) fn run(args: &Files, report: &Report) -> Result<u8, Failure> {
-    let files = load::expand(&args.files, &["vyre", "vyreb"])?;
     let mut tally = Tally::default();
     let mut cases = Vec::new();
     let mut exit = OK;
-    for file in &files {
-        let name = load::shown(file);
-        let tested = match test(file, &name) {
+    for (file, found) in load::expand(&args.files, &["vyre", "vyreb"]) {
+        let name = load::shown(&file);
+        let tested = match found.and_then(|()| test(&file, &name)) {
             Ok(tested) => tested,
             Err(failure) => {
                 // A file that cannot be read is worse than one that is wrong.

@@ -340,25 +340,31 @@ fn parse_integer(parts: &Parts<'_>) -> Result<u64, LiteralError> {
 }
 
 fn out_of_range(parts: &Parts<'_>) -> LiteralError {
-    let &Parts { text, negative, ty, .. } = parts;
+    let &Parts { text, negative, number, ty } = parts;
     let message = format!("`{}` is outside the range of {ty}", clip(text));
     if ty.is_float() {
         let infinity = if negative { "-inf" } else { "inf" };
-        return error("P013", message, format!("write `{infinity}` if that is meant, or use a wider type"));
+        let greatest = print_literal(Literal::from_bits(ty, infinity_bits(ty) - 1));
+        let wider = if ty == DataType::F64 { "" } else { ", or use a wider type" };
+        let fix = format!("write a number from -{greatest} to {greatest}, or `{infinity}`{wider}");
+        return error("P013", message, fix);
     }
     let (least, greatest) = match ty.is_signed() {
         true => (-1 - (ty.mask() >> 1) as i128, (ty.mask() >> 1) as i128),
         false => (0, ty.mask() as i128),
     };
-    let fix = format!("write a number from {least} to {greatest}, or the bits in hex");
-    error("P013", message, fix)
+    // Bits that the type has can be written, whatever the number.
+    let most = if negative { (ty.mask() >> 1) + 1 } else { ty.mask() };
+    let bits = number.parse().is_ok_and(|value: u64| value <= most);
+    let hex = if bits { ", or its bits in hex" } else { "" };
+    error("P013", message, format!("write a number from {least} to {greatest}{hex}"))
 }
 
 fn parse_float(parts: &Parts<'_>) -> Result<u64, LiteralError> {
     let &Parts { text, negative, number, ty } = parts;
     let sign = u64::from(negative) << (ty.bits() - 1);
     if number == "inf" {
-        return Ok(sign | infinity(ty));
+        return Ok(sign | infinity_bits(ty));
     }
     if number.starts_with("nan") {
         return parse_nan(parts);
@@ -392,7 +398,7 @@ fn is_decimal(text: &str) -> bool {
 }
 
 /// The bits of infinity: the canonical NaN without its quiet bit.
-fn infinity(ty: DataType) -> u64 {
+fn infinity_bits(ty: DataType) -> u64 {
     match ty {
         DataType::F16 => 0x7c00,
         DataType::BF16 => 0x7f80,

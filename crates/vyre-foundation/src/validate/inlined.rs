@@ -1,7 +1,8 @@
 //! The limits on a program with its functions inlined.
 //!
 //! Functions call only those above them, so one pass in order of declaration knows each callee's totals before its
-//! callers. Totals saturate: a chain of doubling calls has more lines than any counter.
+//! callers. Totals saturate: a chain of doubling calls has more lines than any counter. A function that the main body does
+//! not reach is inlined nowhere, and counts nowhere.
 
 use super::Findings;
 use crate::diagnostic::Place;
@@ -18,14 +19,36 @@ struct Totals {
     over: bool,
 }
 
-/// Checks the limits of every function and of the main body.
+/// Checks the limits of the main body and of every function that it reaches.
 pub(super) fn check(parts: &ProgramParts, findings: &mut Findings) {
+    let called = called(parts);
     let mut known: Vec<Totals> = Vec::with_capacity(parts.functions.len());
     for (index, function) in parts.functions.iter().enumerate() {
-        let totals = body(&function.body, Some(FunctionId(index as u32)), &known, findings);
-        known.push(totals);
+        known.push(match called[index] {
+            true => body(&function.body, Some(FunctionId(index as u32)), &known, findings),
+            false => Totals::default(),
+        });
     }
     body(&parts.body, None, &known, findings);
+}
+
+/// Which functions the main body reaches.
+fn called(parts: &ProgramParts) -> Vec<bool> {
+    let mut called = vec![false; parts.functions.len()];
+    let mark = |body: &Body, called: &mut [bool]| {
+        walk(&body.block, |_, _, node| {
+            if let Node::Call { function, .. } = node {
+                called[function.index()] = true;
+            }
+        });
+    };
+    mark(&parts.body, &mut called);
+    for (index, function) in parts.functions.iter().enumerate().rev() {
+        if called[index] {
+            mark(&function.body, &mut called);
+        }
+    }
+    called
 }
 
 fn body(body: &Body, function: Option<FunctionId>, known: &[Totals], findings: &mut Findings) -> Totals {

@@ -46,13 +46,24 @@ pub struct SpecError {
     pub message: String,
     /// What to do about it.
     pub fix: String,
-    /// Whether the reading or writing of a file failed, rather than the SPEC.
-    pub io: bool,
+    /// What kind of thing it is.
+    pub kind: SpecErrorKind,
+}
+
+/// What a SPEC failed at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpecErrorKind {
+    /// The SPEC itself is wrong.
+    Spec,
+    /// The file that it names cannot be read.
+    File,
+    /// There is no memory for what it describes.
+    Memory,
 }
 
 impl SpecError {
     pub(crate) fn new(message: impl Into<String>, fix: impl Into<String>) -> SpecError {
-        SpecError { message: message.into(), fix: fix.into(), io: false }
+        SpecError { message: message.into(), fix: fix.into(), kind: SpecErrorKind::Spec }
     }
 }
 
@@ -171,8 +182,17 @@ impl Spec {
 
 /// Room for `count` elements, or the error that they are too many.
 fn reserve(count: u64, ty: DataType) -> Result<Vec<u8>, SpecError> {
-    let bytes = bytes_of(count, ty)?;
-    Ok(Vec::with_capacity(bytes))
+    let (mut room, bytes) = (Vec::new(), bytes_of(count, ty)?);
+    room.try_reserve_exact(bytes).map_err(|_| out_of_memory(format!("{count} elements of {ty}"), bytes))?;
+    Ok(room)
+}
+
+fn out_of_memory(what: String, bytes: usize) -> SpecError {
+    SpecError {
+        message: format!("out of memory: {what} are {bytes} bytes"),
+        fix: "ask for fewer elements, or give the process more memory".into(),
+        kind: SpecErrorKind::Memory,
+    }
 }
 
 /// The size of `count` elements, or the error that they are too many.
@@ -200,7 +220,8 @@ fn literal(text: &str, ty: DataType) -> Result<u64, SpecError> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, SpecError> {
-    let refuse = |message: String, fix: &str| SpecError { message, fix: fix.into(), io: true };
+    let refuse =
+        |message: String, fix: &str| SpecError { message, fix: fix.into(), kind: SpecErrorKind::File };
     let shown = path.display();
     let size = std::fs::metadata(path).and_then(|about| match about.is_dir() {
         true => Err(std::io::ErrorKind::IsADirectory.into()),

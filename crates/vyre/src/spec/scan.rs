@@ -171,7 +171,7 @@ pub(crate) fn number(what: &str, text: &str) -> Result<u64, SpecError> {
     text.parse().map_err(|_| {
         SpecError::new(
             format!("`{}` is not a {what}", shorten(text)),
-            format!("write the {what} as a decimal number up to {}", u64::MAX),
+            format!("write the {what} as a decimal number from 0 to {}", u64::MAX),
         )
     })
 }
@@ -181,7 +181,7 @@ pub(crate) fn grid(text: &str) -> Result<[u32; 3], SpecError> {
     let wrong = || {
         SpecError::new(
             format!("`{}` is not a grid", shorten(text)),
-            "write three counts of workgroups up to 4294967295: `16,1,1`",
+            "write three counts of workgroups from 0 to 4294967295: `16,1,1`",
         )
     };
     let counts: Vec<u32> =
