@@ -521,6 +521,25 @@ impl Function {
     pub fn kind(&self, reg: Reg) -> Kind {
         self.kinds[reg.index()]
     }
+
+    /// In how many loops each block is. A loop is what stands from its head to the last block that jumps back there.
+    pub fn loop_depths(&self) -> Vec<u32> {
+        let mut ends = vec![0; self.blocks.len()];
+        for (at, block) in self.blocks.iter().enumerate() {
+            if let Term::Jump(to, _) = &block.term
+                && to.index() <= at
+            {
+                ends[to.index()] = ends[to.index()].max(at + 1);
+            }
+        }
+        let mut open: Vec<usize> = Vec::new();
+        let depth = |(at, end): (usize, &usize)| {
+            open.retain(|end| *end > at);
+            open.extend((*end > at).then_some(*end));
+            open.len() as u32
+        };
+        ends.iter().enumerate().map(depth).collect()
+    }
 }
 
 impl Op {

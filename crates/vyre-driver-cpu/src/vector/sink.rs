@@ -5,7 +5,7 @@
 //! loop that it is not in itself. One that only cold blocks need is computed there, once in each cold region. Loads stay
 //! where they are.
 
-use super::code::{Function, Inst, Op, Reg, Term};
+use super::code::{Function, Inst, Op, Reg};
 use super::verify::{immediate_dominators, predecessors};
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -19,7 +19,7 @@ pub(super) fn sink(function: &mut Function) {
     let Ok(dominators) = immediate_dominators(function, &predecessors) else { return };
     let regions = cold_regions(function, &dominators);
     let mut sink = Sink {
-        depths: loop_depths(function),
+        depths: function.loop_depths(),
         uses: vec![Uses::default(); function.kinds.len()],
         moved: vec![Vec::new(); function.blocks.len()],
         copies: FxHashMap::default(),
@@ -133,26 +133,4 @@ fn cold_regions(function: &Function, dominators: &[u32]) -> Vec<Option<u32>> {
         regions.push(block.cold.then(|| above.unwrap_or(at as u32)));
     }
     regions
-}
-
-/// In how many loops each block is. A loop is what stands from its head to the last block that jumps back there.
-fn loop_depths(function: &Function) -> Vec<u32> {
-    let mut ends = vec![0; function.blocks.len()];
-    for (at, block) in function.blocks.iter().enumerate() {
-        if let Term::Jump(to, _) = &block.term
-            && to.index() <= at
-        {
-            ends[to.index()] = ends[to.index()].max(at + 1);
-        }
-    }
-    let mut depths = vec![0; function.blocks.len()];
-    let mut open: Vec<usize> = Vec::new();
-    for at in 0..function.blocks.len() {
-        open.retain(|end| *end > at);
-        if ends[at] > at {
-            open.push(ends[at]);
-        }
-        depths[at] = open.len() as u32;
-    }
-    depths
 }

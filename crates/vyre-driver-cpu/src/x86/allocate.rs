@@ -94,20 +94,22 @@ pub(super) struct Plan<'a> {
     pub(super) steps: Vec<Step>,
     /// By register: its number for the allocator, without gaps; that of another one where it is that extended by zeros.
     numbers: Vec<u32>,
-    operands: Vec<Operand>,
+    pub(super) operands: Vec<Operand>,
     /// By step: where its operands end.
-    ends: Vec<u32>,
-    clobbers: Vec<PRegSet>,
-    ranges: Vec<InstRange>,
-    succs: Vec<SmallVec<[Block; 2]>>,
+    pub(super) ends: Vec<u32>,
+    pub(super) clobbers: Vec<PRegSet>,
+    pub(super) ranges: Vec<InstRange>,
+    pub(super) succs: Vec<SmallVec<[Block; 2]>>,
     preds: Vec<SmallVec<[Block; 2]>>,
-    params: Vec<SmallVec<[VReg; 4]>>,
-    args: Vec<SmallVec<[VReg; 4]>>,
+    pub(super) params: Vec<SmallVec<[VReg; 4]>>,
+    pub(super) args: Vec<SmallVec<[VReg; 4]>>,
     /// By register: whether it is assigned where code runs often.
     hot: Vec<bool>,
     /// By register: the comparison that it is, if branches do it themselves.
     compares: Vec<Option<Op>>,
-    vregs: usize,
+    pub(super) vregs: usize,
+    /// Whether helpers are called.
+    pub(super) calls: bool,
     none: Vec<VReg>,
 }
 
@@ -224,6 +226,7 @@ impl<'a> Plan<'a> {
             hot: hot(function),
             compares,
             vregs,
+            calls: false,
             none: Vec::new(),
         };
         for at in 0..blocks {
@@ -285,6 +288,7 @@ impl<'a> Plan<'a> {
             Clobber::Rax => gp_set(&[RAX]),
             Clobber::RaxRdx => gp_set(&[RAX, RDX]),
             Clobber::Call => {
+                self.calls = true;
                 let env = machine(self.level);
                 let [_, mut vectors, masks] = env.preferred_regs_by_class;
                 if inst.result.is_some() {

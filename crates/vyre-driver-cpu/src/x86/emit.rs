@@ -8,11 +8,12 @@ use super::allocate::{
     Constant, GP_SCRATCH, K_SCRATCH, Plan, RBP, RBX, RDI, RSP, Step, machine, vec_scratch,
 };
 use super::asm::{Arg, Asm, CONSTANT_BYTES, Label, Level, Mem, Width, gp32, gp64, kreg, vec};
+use super::fit;
 use super::rows::{MOVDQU, Row, STORE};
 use crate::executable::MachineCode;
 use crate::vector::code::{Address, Function, IntCond, Kind, Op, Reg, Term};
 use iced_x86::Code;
-use regalloc2::{Allocation, Ctx, Edit, InstOrEdit, Output, PReg, RegClass, RegallocOptions};
+use regalloc2::{Allocation, Ctx, Edit, InstOrEdit, MachineEnv, Output, PReg, RegClass, RegallocOptions};
 use smallvec::SmallVec;
 use std::cell::RefCell;
 
@@ -75,8 +76,13 @@ thread_local! {
 pub(super) fn emit(function: &Function, level: Level) -> Result<MachineCode, String> {
     let plan = Plan::new(function, level);
     let options = RegallocOptions { validate_ssa: cfg!(debug_assertions), ..RegallocOptions::default() };
+    let env = machine(level);
+    if let Some(output) = fit::allocate(&plan, &env) {
+        check(&plan, &env, &output);
+        return assemble(function, &plan, &output);
+    }
     ALLOCATOR.with_borrow_mut(|context| {
-        let output = regalloc2::run_with_ctx(&plan, &machine(level), &options, context)
+        let output = regalloc2::run_with_ctx(&plan, &env, &options, context)
             .map_err(|error| format!("registers: {error}"))?;
         let code = assemble(function, &plan, output);
         if plan.steps.len() > KEPT_STEPS_MAX {
@@ -84,6 +90,17 @@ pub(super) fn emit(function: &Function, level: Level) -> Result<MachineCode, Str
         }
         code
     })
+}
+
+/// Panics where a value is not where a step reads it, in builds with debug assertions.
+fn check(plan: &Plan<'_>, env: &MachineEnv, output: &Output) {
+    if cfg!(debug_assertions) {
+        let mut checker = regalloc2::checker::Checker::new(plan, env);
+        checker.prepare(output);
+        if let Err(errors) = checker.run() {
+            panic!("registers: {errors:?}\n{}", plan.function);
+        }
+    }
 }
 
 fn assemble(function: &Function, plan: &Plan<'_>, output: &Output) -> Result<MachineCode, String> {

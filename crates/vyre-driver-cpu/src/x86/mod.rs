@@ -9,6 +9,7 @@
 mod allocate;
 mod asm;
 mod emit;
+mod fit;
 mod helpers;
 mod lanes;
 mod memory;
