@@ -21,7 +21,7 @@ const STEPS_MAX: usize = 1024;
 const LOOP_FACTOR: f32 = 8.0;
 /// How often cold lines run.
 const COLD_FACTOR: f32 = 1.0 / 64.0;
-/// What values of vectors and masks in memory may cost: about one use on a way that is taken once in a workgroup.
+/// What a vector in memory may cost: about one use on a way that is taken once in a launch.
 const MEMORY_COST_MAX: f32 = 1.0;
 const NONE: u32 = u32::MAX;
 
@@ -133,6 +133,8 @@ struct Fit<'a> {
     /// By operand: the range of this use alone.
     alone: Vec<u32>,
     registers: SmallVec<[PReg; 64]>,
+    /// By class: its registers among them.
+    classes: [std::ops::Range<usize>; 3],
     /// By register: when it is taken, when steps destroy it, and the ranges in it.
     busy: Rows,
     destroyed: Rows,
@@ -140,6 +142,8 @@ struct Fit<'a> {
     /// Memory on the stack: in units of 8 bytes, and when it is taken.
     slots: Vec<(RegClass, usize)>,
     slots_busy: Rows,
+    /// Whether more went to memory since its uses were looked for.
+    spilled: bool,
     /// Uses of values in memory that have no registers yet.
     work: Vec<u32>,
     output: Output,
@@ -151,7 +155,12 @@ pub(super) fn allocate(plan: &Plan<'_>, env: &MachineEnv) -> Option<Output> {
         return None;
     }
     let points = 2 * plan.steps.len();
-    let registers: SmallVec<[PReg; 64]> = env.preferred_regs_by_class.into_iter().flatten().collect();
+    let mut registers: SmallVec<[PReg; 64]> = SmallVec::new();
+    let classes = env.preferred_regs_by_class.map(|class| {
+        let first = registers.len();
+        registers.extend(class);
+        first..registers.len()
+    });
     let mut fit = Fit {
         plan,
         live: Rows::new(plan.vregs, points),
@@ -162,8 +171,10 @@ pub(super) fn allocate(plan: &Plan<'_>, env: &MachineEnv) -> Option<Output> {
         destroyed: Rows::new(registers.len(), points),
         owners: vec![SmallVec::new(); registers.len()],
         registers,
+        classes,
         slots: Vec::new(),
         slots_busy: Rows::new(0, points),
+        spilled: false,
         work: Vec::new(),
         output: Output::default(),
     };
@@ -301,8 +312,11 @@ impl Fit<'_> {
         for (_, range) in order {
             self.place(range)?;
         }
-        while let Some(range) = self.work.pop() {
-            self.place(range)?;
+        while std::mem::take(&mut self.spilled) {
+            self.find_uses();
+            while let Some(range) = self.work.pop() {
+                self.place(range)?;
+            }
         }
         Some(())
     }
@@ -312,7 +326,7 @@ impl Fit<'_> {
         let near = self.groups.get(near as usize).map(|group| self.ranges[*group as usize].home);
         let near = if let Some(Home::Register(at)) = near { Some(usize::from(at)) } else { None };
         let fixed = fixed.and_then(|fixed| self.registers.iter().position(|reg| *reg == fixed));
-        let all = || (0..self.registers.len()).filter(|at| self.registers[*at].class() == class);
+        let all = || self.classes[class as usize].clone();
         let is_free = |at: &usize| !self.meets(self.busy.row(*at), range);
         if let Some(at) = fixed.into_iter().chain(near).chain(all()).find(is_free) {
             self.take(at, range);
@@ -358,10 +372,10 @@ impl Fit<'_> {
         self.ranges[range as usize].home = Home::Register(at as u8);
     }
 
-    /// Puts a range into memory, and asks for a register for each of its uses.
+    /// Puts a range into memory.
     fn spill(&mut self, range: u32) -> Option<()> {
         let Range { class, cost, .. } = self.ranges[range as usize];
-        if class != RegClass::Int && cost > MEMORY_COST_MAX {
+        if class == RegClass::Float && cost > MEMORY_COST_MAX {
             return None;
         }
         let free = |at: &usize| self.slots[*at].0 == class && !self.meets(self.slots_busy.row(*at), range);
@@ -369,17 +383,23 @@ impl Fit<'_> {
         let live = self.live.row(range as usize);
         self.slots_busy.row_mut(slot).iter_mut().zip(live).for_each(|(busy, live)| *busy |= live);
         self.ranges[range as usize].home = Home::Slot(slot as u32);
+        self.spilled = true;
+        Some(())
+    }
+
+    /// Asks for a register for each use of what is in memory.
+    fn find_uses(&mut self) {
         for step in 0..self.plan.steps.len() {
             for at in self.operands(step) {
                 let operand = self.plan.operands[at];
-                if self.groups[operand.vreg().vreg()] == range
-                    && operand.constraint() == OperandConstraint::Reg
-                {
+                let home = self.ranges[self.groups[operand.vreg().vreg()] as usize].home;
+                let in_memory =
+                    matches!(home, Home::Slot(_)) && operand.constraint() == OperandConstraint::Reg;
+                if in_memory && self.alone[at] == NONE {
                     self.alone[at] = self.use_alone(step, at);
                 }
             }
         }
-        Some(())
     }
 
     fn new_slot(&mut self, class: RegClass) -> usize {

@@ -50,6 +50,7 @@ pub(super) fn lower(plan: &Plan<'_>, lanes: u32, vectors: u32) -> Result<Functio
         versions: 0,
         continued: Lanes::new(),
         loops: Vec::new(),
+        decided: Vec::new(),
         dirty: Vec::new(),
         copies: 0,
         assumed: Vec::new(),

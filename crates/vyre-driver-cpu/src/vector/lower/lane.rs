@@ -336,17 +336,31 @@ impl<'a> Lower<'a> {
         then: impl FnOnce(&mut Self),
         otherwise: impl FnOnce(&mut Self),
     ) {
+        let (exec, continued, mark) = (self.exec.clone(), self.continued.clone(), self.mark());
+        if let Some(holds) = self.is_decided(conds) {
+            if holds {
+                then(self)
+            } else {
+                otherwise(self)
+            }
+            if !vars.contains(&Var::Exec) {
+                self.exec = exec;
+            }
+            if !vars.contains(&Var::Continued) {
+                self.continued = continued;
+            }
+            return;
+        }
         let (yes, no, join) = (self.b.new_block(), self.b.new_block(), self.b.new_block());
         let known = self.b.known();
         self.branch_every(conds, yes, no);
-        let (exec, continued, mark) = (self.exec.clone(), self.continued.clone(), self.mark());
         self.b.begin_behind(yes, known);
-        then(self);
+        self.deciding(conds, true, then);
         let mut joins = self.jump_to(join, vars);
         self.back_to(mark);
         (self.exec, self.continued) = (exec.clone(), continued.clone());
         self.b.begin_behind(no, known);
-        otherwise(self);
+        self.deciding(conds, false, otherwise);
         joins |= self.jump_to(join, vars);
         self.back_to(mark);
         (self.exec, self.continued) = (exec, continued);
@@ -354,6 +368,24 @@ impl<'a> Lower<'a> {
             self.b.begin_behind(join, known);
             self.bind(vars);
         }
+    }
+
+    /// Whether all conditions hold, where earlier branches on them tell.
+    pub(super) fn is_decided(&self, conds: &[Reg]) -> Option<bool> {
+        let found = |cond: &Reg| self.decided.iter().find(|(reg, _)| reg == cond).map(|(_, holds)| *holds);
+        let all = conds.iter().all(|cond| found(cond) == Some(true));
+        if all { Some(true) } else { conds.iter().any(|cond| found(cond) == Some(false)).then_some(false) }
+    }
+
+    /// Runs what stands where all conditions hold, or where not all do.
+    pub(super) fn deciding<T>(&mut self, conds: &[Reg], hold: bool, lines: impl FnOnce(&mut Self) -> T) -> T {
+        let before = self.decided.len();
+        if hold || conds.len() == 1 {
+            self.decided.extend(conds.iter().map(|cond| (*cond, hold)));
+        }
+        let result = lines(self);
+        self.decided.truncate(before);
+        result
     }
 
     /// Jumps with `vars`, unless the code has already gone elsewhere.

@@ -245,15 +245,20 @@ impl Lower<'_> {
         then: impl FnOnce(&mut Self) -> Lanes,
         otherwise: impl FnOnce(&mut Self) -> Lanes,
     ) -> Lanes {
+        match self.is_decided(conds) {
+            Some(true) => return then(self),
+            Some(false) => return otherwise(self),
+            None => {}
+        }
         let (yes, no, join) = (self.b.new_block(), self.b.new_block(), self.b.new_block());
         let known = self.b.known();
         self.branch_every(conds, yes, no);
         self.b.begin_behind(yes, known);
-        let regs = then(self);
+        let regs = self.deciding(conds, true, then);
         self.b.jump(join, &regs);
         self.b.begin_behind(no, known);
         self.b.set_cold();
-        let regs = otherwise(self);
+        let regs = self.deciding(conds, false, otherwise);
         self.b.jump(join, &regs);
         self.b.begin_behind(join, known);
         regs.iter().map(|_| self.b.param(kind)).collect()

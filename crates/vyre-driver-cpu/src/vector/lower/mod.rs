@@ -188,6 +188,8 @@ struct Lower<'a> {
     versions: u32,
     continued: Lanes,
     loops: Vec<Loop>,
+    /// The conditions of branches that the code at hand is behind, and how they came out.
+    decided: Vec<(Reg, bool)>,
     /// The locals assigned in the run at hand that have memory.
     dirty: Vec<Local>,
     /// How often lines at hand stand there with masks too.
