@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
-use vyre_foundation::ir::{Body, DataType, Node, OpId, Operand, Program, SyncOp, Value, walk};
+use vyre_foundation::ir::{Body, DataType, Node, OpId, Operand, Program, SyncOp, Value, control, walk};
 
 /// Counts over programs.
 #[derive(Clone, Debug, Default)]
@@ -94,15 +94,10 @@ pub fn suffix(node: &Node) -> Option<DataType> {
         Node::Builtin { .. }
         | Node::Len { .. }
         | Node::Mma { .. }
-        | Node::If { .. }
-        | Node::For { .. }
-        | Node::Break
-        | Node::Continue
-        | Node::Call { .. }
-        | Node::Return { .. }
         | Node::Barrier { .. }
         | Node::IndirectDispatch { .. }
-        | Node::Trap { .. } => None,
+        | Node::Trap { .. }
+        | control!() => None,
     }
 }
 

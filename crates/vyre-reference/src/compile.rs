@@ -11,7 +11,7 @@ use crate::{Instead, RunError};
 use rustc_hash::FxHashMap;
 use vyre_foundation::ir::{
     AtomicOp, Axis, Block, BufferId, BuiltinOp, ComputeOp, DataType, FunctionId, Local, MemoryOrdering, Node,
-    Operand, ProgramParts, Tile, Value, value_types,
+    Operand, ProgramParts, Tile, Value, control, value_types,
 };
 use vyre_foundation::launch::Admission;
 use vyre_foundation::scalar::{Meaning, meaning};
@@ -416,13 +416,9 @@ impl<'a> Compiler<'a> {
                 Instr::Collective { dst: index_of(*dst), src: index_of(*src) }
             }
             Node::Trap { code } => Instr::Trap { code: *code },
-            Node::If { .. }
-            | Node::For { .. }
-            | Node::Break
-            | Node::Continue
-            | Node::Call { .. }
-            | Node::Return { .. }
-            | Node::IndirectDispatch { .. } => unreachable!("control flow is no single instruction"),
+            Node::IndirectDispatch { .. } | control!() => {
+                unreachable!("control flow is no single instruction")
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use vyre::Program;
 use vyre::diagnostic::Place;
-use vyre::ir::{FunctionId, Node, ProgramParts, walk};
+use vyre::ir::{FunctionId, Node, ProgramParts, collective, control, walk};
 use vyre::opt::{PASSES, Pass, SCHEDULE, optimise_with, range};
 use vyre::text;
 use vyre::validate::ValidProgram;
@@ -173,18 +173,10 @@ fn names_element(node: &Node) -> bool {
         | Node::Subgroup { .. }
         | Node::Len { .. }
         | Node::Var { .. }
-        | Node::If { .. }
-        | Node::For { .. }
-        | Node::Break
-        | Node::Continue
-        | Node::Call { .. }
-        | Node::Return { .. }
         | Node::Barrier { .. }
         | Node::IndirectDispatch { .. }
-        | Node::AllReduce { .. }
-        | Node::AllGather { .. }
-        | Node::ReduceScatter { .. }
-        | Node::Broadcast { .. }
-        | Node::Trap { .. } => false,
+        | Node::Trap { .. }
+        | collective!()
+        | control!() => false,
     }
 }

@@ -7,7 +7,7 @@ use crate::batch::{Batch, Content, Group, Level, Plan, Step, Track};
 use crate::contract::{Feature, OutputInit};
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
-use vyre_foundation::ir::{DataType, Node, Program, ProgramParts, walk};
+use vyre_foundation::ir::{DataType, Node, Program, ProgramParts, int_or_bool, walk};
 use vyre_foundation::launch::bound_buffers;
 use vyre_foundation::text;
 use vyre_generate::edge;
@@ -57,15 +57,7 @@ fn plain(ty: DataType, random: u64) -> u64 {
         DataType::BF16 => (7, 8),
         DataType::F32 => (23, 8),
         DataType::F64 => (52, 11),
-        DataType::Bool
-        | DataType::U8
-        | DataType::I8
-        | DataType::U16
-        | DataType::I16
-        | DataType::U32
-        | DataType::I32
-        | DataType::U64
-        | DataType::I64 => return random & ty.mask(),
+        int_or_bool!() => return random & ty.mask(),
     };
     let bias = (1u64 << (exponent_bits - 1)) - 1;
     let exponent = bias - 4 + (random >> 53) % 8;

@@ -22,7 +22,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::{
     Block, BufferId, BufferKind, DataType, FunctionId, Local, MemoryOrdering, Node, Operand, Program,
-    ProgramError, ProgramParts, Value, value_types, walk,
+    ProgramError, ProgramParts, Value, collective, value_types, walk,
 };
 use vyre_foundation::validate::uniformity::{BodyUniformity, Level, analyse};
 
@@ -103,14 +103,7 @@ pub fn has_grid_sync(parts: &ProgramParts) -> bool {
 }
 
 fn is_sync(node: &Node) -> bool {
-    matches!(
-        node,
-        Node::Barrier { ordering: MemoryOrdering::GridSync }
-            | Node::AllReduce { .. }
-            | Node::AllGather { .. }
-            | Node::ReduceScatter { .. }
-            | Node::Broadcast { .. }
-    )
+    matches!(node, Node::Barrier { ordering: MemoryOrdering::GridSync } | collective!())
 }
 
 fn contains_sync(block: &Block) -> bool {

@@ -1,12 +1,14 @@
 //! The program form that everything else reads: types, the op table, nodes, programs and the builder.
 
 pub mod builder;
+mod class;
 mod node;
 mod op;
 mod program;
 mod types;
 mod walk;
 
+pub use class::{collective, control, int_or_bool};
 pub use node::{
     Args, Axis, Block, BufferId, FunctionId, Literal, Local, MemoryOrdering, Node, Operand, ReduceOp, Tile,
     Value,

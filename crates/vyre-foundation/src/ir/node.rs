@@ -5,6 +5,7 @@
 
 use super::op::{AtomicOp, BuiltinOp, ComputeOp, ControlOp, OpId, ReadOp, SubgroupOp, SyncOp, WriteOp};
 use super::types::DataType;
+use super::{collective, control};
 use smallvec::SmallVec;
 
 /// A value assigned once, `%name` in text: an index into its body's value names.
@@ -332,33 +333,8 @@ impl Node {
     }
 
     /// The value this line assigns. A loop's counter is assigned for its block, not for the lines after it.
-    pub const fn result(&self) -> Option<Value> {
-        match self {
-            Node::Compute { result, .. }
-            | Node::Builtin { result, .. }
-            | Node::Subgroup { result, .. }
-            | Node::Load { result, .. }
-            | Node::UniformLoad { result, .. }
-            | Node::Len { result, .. }
-            | Node::Get { result, .. } => Some(*result),
-            Node::For { counter, .. } => Some(*counter),
-            Node::Atomic { result, .. } | Node::Call { result, .. } => *result,
-            Node::Store { .. }
-            | Node::Var { .. }
-            | Node::Set { .. }
-            | Node::Mma { .. }
-            | Node::If { .. }
-            | Node::Break
-            | Node::Continue
-            | Node::Return { .. }
-            | Node::Barrier { .. }
-            | Node::IndirectDispatch { .. }
-            | Node::AllReduce { .. }
-            | Node::AllGather { .. }
-            | Node::ReduceScatter { .. }
-            | Node::Broadcast { .. }
-            | Node::Trap { .. } => None,
-        }
+    pub fn result(&self) -> Option<Value> {
+        self.result_ref().copied()
     }
 
     /// The type of the value this line assigns; `None` for none, and for calls, whose type the callee declares.
@@ -381,249 +357,126 @@ impl Node {
             | Node::Return { .. }
             | Node::Barrier { .. }
             | Node::IndirectDispatch { .. }
-            | Node::AllReduce { .. }
-            | Node::AllGather { .. }
-            | Node::ReduceScatter { .. }
-            | Node::Broadcast { .. }
-            | Node::Trap { .. } => None,
+            | Node::Trap { .. }
+            | collective!() => None,
         }
     }
 
     /// Calls `f` with every operand of this line, in textual order; not those of nested blocks.
     pub fn for_each_operand(&self, mut f: impl FnMut(Operand)) {
-        match self {
-            Node::Compute { args, .. } | Node::Subgroup { args, .. } => args.iter().for_each(|arg| f(*arg)),
-            Node::Load { index, .. } | Node::UniformLoad { index, .. } => f(*index),
-            Node::Store { index, value, .. } => {
-                f(*index);
-                f(*value);
-            }
-            Node::Atomic { index, args, .. } => {
-                f(*index);
-                args.iter().for_each(|arg| f(*arg));
-            }
-            Node::Var { init, .. } => f(*init),
-            Node::Get { index, .. } => index.iter().for_each(|index| f(*index)),
-            Node::Set { index, value, .. } => {
-                index.iter().for_each(|index| f(*index));
-                f(*value);
-            }
-            Node::Mma { c, a, b, .. } => [c, a, b].into_iter().for_each(|tile| f(tile.offset)),
-            Node::If { cond, .. } => f(*cond),
-            Node::For { lo, hi, .. } => {
-                f(*lo);
-                f(*hi);
-            }
-            Node::Call { args, .. } => args.iter().for_each(|arg| f(*arg)),
-            Node::Return { value } => value.iter().for_each(|value| f(*value)),
-            Node::Builtin { .. }
-            | Node::Len { .. }
-            | Node::Break
-            | Node::Continue
-            | Node::Barrier { .. }
-            | Node::IndirectDispatch { .. }
-            | Node::AllReduce { .. }
-            | Node::AllGather { .. }
-            | Node::ReduceScatter { .. }
-            | Node::Broadcast { .. }
-            | Node::Trap { .. } => {}
-        }
-    }
-
-    /// Calls `f` with every operand of this line for change, in textual order; not those of nested blocks.
-    pub fn for_each_operand_mut(&mut self, mut f: impl FnMut(&mut Operand)) {
-        match self {
-            Node::Compute { args, .. } | Node::Subgroup { args, .. } => args.iter_mut().for_each(f),
-            Node::Load { index, .. } | Node::UniformLoad { index, .. } => f(index),
-            Node::Store { index, value, .. } => {
-                f(index);
-                f(value);
-            }
-            Node::Atomic { index, args, .. } => {
-                f(index);
-                args.iter_mut().for_each(f);
-            }
-            Node::Var { init, .. } => f(init),
-            Node::Get { index, .. } => index.iter_mut().for_each(f),
-            Node::Set { index, value, .. } => {
-                index.iter_mut().for_each(&mut f);
-                f(value);
-            }
-            Node::Mma { c, a, b, .. } => [c, a, b].into_iter().for_each(|tile| f(&mut tile.offset)),
-            Node::If { cond, .. } => f(cond),
-            Node::For { lo, hi, .. } => {
-                f(lo);
-                f(hi);
-            }
-            Node::Call { args, .. } => args.iter_mut().for_each(f),
-            Node::Return { value } => value.iter_mut().for_each(f),
-            Node::Builtin { .. }
-            | Node::Len { .. }
-            | Node::Break
-            | Node::Continue
-            | Node::Barrier { .. }
-            | Node::IndirectDispatch { .. }
-            | Node::AllReduce { .. }
-            | Node::AllGather { .. }
-            | Node::ReduceScatter { .. }
-            | Node::Broadcast { .. }
-            | Node::Trap { .. } => {}
-        }
-    }
-
-    /// The assigned value for change.
-    pub fn result_mut(&mut self) -> Option<&mut Value> {
-        match self {
-            Node::Compute { result, .. }
-            | Node::Builtin { result, .. }
-            | Node::Subgroup { result, .. }
-            | Node::Load { result, .. }
-            | Node::UniformLoad { result, .. }
-            | Node::Len { result, .. }
-            | Node::Get { result, .. } => Some(result),
-            Node::For { counter, .. } => Some(counter),
-            Node::Atomic { result, .. } | Node::Call { result, .. } => result.as_mut(),
-            Node::Store { .. }
-            | Node::Var { .. }
-            | Node::Set { .. }
-            | Node::Mma { .. }
-            | Node::If { .. }
-            | Node::Break
-            | Node::Continue
-            | Node::Return { .. }
-            | Node::Barrier { .. }
-            | Node::IndirectDispatch { .. }
-            | Node::AllReduce { .. }
-            | Node::AllGather { .. }
-            | Node::ReduceScatter { .. }
-            | Node::Broadcast { .. }
-            | Node::Trap { .. } => None,
-        }
+        self.for_each_operand_ref(|operand| f(*operand));
     }
 
     /// The local this line declares, reads or assigns.
-    pub const fn local(&self) -> Option<Local> {
-        match self {
-            Node::Var { local, .. } | Node::Get { local, .. } | Node::Set { local, .. } => Some(*local),
-            Node::Compute { .. }
-            | Node::Builtin { .. }
-            | Node::Subgroup { .. }
-            | Node::Load { .. }
-            | Node::UniformLoad { .. }
-            | Node::Store { .. }
-            | Node::Len { .. }
-            | Node::Atomic { .. }
-            | Node::Mma { .. }
-            | Node::If { .. }
-            | Node::For { .. }
-            | Node::Break
-            | Node::Continue
-            | Node::Call { .. }
-            | Node::Return { .. }
-            | Node::Barrier { .. }
-            | Node::IndirectDispatch { .. }
-            | Node::AllReduce { .. }
-            | Node::AllGather { .. }
-            | Node::ReduceScatter { .. }
-            | Node::Broadcast { .. }
-            | Node::Trap { .. } => None,
-        }
-    }
-
-    /// The local for change.
-    pub fn local_mut(&mut self) -> Option<&mut Local> {
-        match self {
-            Node::Var { local, .. } | Node::Get { local, .. } | Node::Set { local, .. } => Some(local),
-            // Complete in `local` above.
-            _ => None,
-        }
+    pub fn local(&self) -> Option<Local> {
+        self.local_ref().copied()
     }
 
     /// Calls `f` with every buffer this line names, in textual order.
     pub fn for_each_buffer(&self, mut f: impl FnMut(BufferId)) {
-        match self {
-            Node::Load { buffer, .. }
-            | Node::UniformLoad { buffer, .. }
-            | Node::Store { buffer, .. }
-            | Node::Len { buffer, .. }
-            | Node::Atomic { buffer, .. }
-            | Node::IndirectDispatch { buffer, .. } => f(*buffer),
-            Node::Mma { c, a, b, .. } => [c, a, b].into_iter().for_each(|tile| f(tile.buffer)),
-            Node::AllReduce { dst, src, .. }
-            | Node::AllGather { dst, src, .. }
-            | Node::ReduceScatter { dst, src, .. }
-            | Node::Broadcast { dst, src, .. } => {
-                f(*dst);
-                f(*src);
-            }
-            Node::Compute { .. }
-            | Node::Builtin { .. }
-            | Node::Subgroup { .. }
-            | Node::Var { .. }
-            | Node::Get { .. }
-            | Node::Set { .. }
-            | Node::If { .. }
-            | Node::For { .. }
-            | Node::Break
-            | Node::Continue
-            | Node::Call { .. }
-            | Node::Return { .. }
-            | Node::Barrier { .. }
-            | Node::Trap { .. } => {}
-        }
-    }
-
-    /// Calls `f` with every buffer this line names for change, in textual order.
-    pub fn for_each_buffer_mut(&mut self, mut f: impl FnMut(&mut BufferId)) {
-        match self {
-            Node::Load { buffer, .. }
-            | Node::UniformLoad { buffer, .. }
-            | Node::Store { buffer, .. }
-            | Node::Len { buffer, .. }
-            | Node::Atomic { buffer, .. }
-            | Node::IndirectDispatch { buffer, .. } => f(buffer),
-            Node::Mma { c, a, b, .. } => [c, a, b].into_iter().for_each(|tile| f(&mut tile.buffer)),
-            Node::AllReduce { dst, src, .. }
-            | Node::AllGather { dst, src, .. }
-            | Node::ReduceScatter { dst, src, .. }
-            | Node::Broadcast { dst, src, .. } => {
-                f(dst);
-                f(src);
-            }
-            Node::Compute { .. }
-            | Node::Builtin { .. }
-            | Node::Subgroup { .. }
-            | Node::Var { .. }
-            | Node::Get { .. }
-            | Node::Set { .. }
-            | Node::If { .. }
-            | Node::For { .. }
-            | Node::Break
-            | Node::Continue
-            | Node::Call { .. }
-            | Node::Return { .. }
-            | Node::Barrier { .. }
-            | Node::Trap { .. } => {}
-        }
-    }
-
-    /// The blocks nested in this line, in textual order.
-    pub fn blocks(&self) -> impl Iterator<Item = &Block> {
-        let (first, second) = match self {
-            Node::If { then, otherwise, .. } => (Some(then), Some(otherwise)),
-            Node::For { body, .. } => (Some(body), None),
-            _ => (None, None),
-        };
-        first.into_iter().chain(second)
-    }
-
-    /// The blocks nested in this line for change, in textual order.
-    pub fn blocks_mut(&mut self) -> impl Iterator<Item = &mut Block> {
-        let (first, second) = match self {
-            Node::If { then, otherwise, .. } => (Some(then), Some(otherwise)),
-            Node::For { body, .. } => (Some(body), None),
-            _ => (None, None),
-        };
-        first.into_iter().chain(second)
+        self.for_each_buffer_ref(|buffer| f(*buffer));
     }
 }
+
+/// What lines consist of, to look at and to change.
+macro_rules! accessors {
+    ($vis:vis, [$($mut:tt)?], $iter:ident, $as_option:ident, $result:ident, $local:ident, $operands:ident, $buffers:ident, $blocks:ident) => {
+        impl Node {
+            /// The assigned value.
+            $vis fn $result(&$($mut)? self) -> Option<&$($mut)? Value> {
+                match self {
+                    Node::Compute { result, .. }
+                    | Node::Builtin { result, .. }
+                    | Node::Subgroup { result, .. }
+                    | Node::Load { result, .. }
+                    | Node::UniformLoad { result, .. }
+                    | Node::Len { result, .. }
+                    | Node::Get { result, .. } => Some(result),
+                    Node::For { counter, .. } => Some(counter),
+                    Node::Atomic { result, .. } | Node::Call { result, .. } => result.$as_option(),
+                    Node::Store { .. } | Node::Var { .. } | Node::Set { .. } | Node::Mma { .. } | Node::If { .. } => None,
+                    Node::Break | Node::Continue | Node::Return { .. } | Node::Barrier { .. } => None,
+                    Node::IndirectDispatch { .. } | Node::Trap { .. } | collective!() => None,
+                }
+            }
+
+            /// The local that is declared, read or assigned.
+            $vis fn $local(&$($mut)? self) -> Option<&$($mut)? Local> {
+                match self {
+                    Node::Var { local, .. } | Node::Get { local, .. } | Node::Set { local, .. } => Some(local),
+                    Node::Compute { .. } | Node::Builtin { .. } | Node::Subgroup { .. } | Node::Load { .. } => None,
+                    Node::UniformLoad { .. } | Node::Store { .. } | Node::Len { .. } | Node::Atomic { .. } => None,
+                    Node::Mma { .. } | Node::Barrier { .. } | Node::IndirectDispatch { .. } | Node::Trap { .. } => None,
+                    control!() | collective!() => None,
+                }
+            }
+
+            /// Calls `f` with every operand of this line, in textual order; not those of nested blocks.
+            $vis fn $operands(&$($mut)? self, mut f: impl FnMut(&$($mut)? Operand)) {
+                match self {
+                    Node::Compute { args, .. } | Node::Subgroup { args, .. } => args.$iter().for_each(f),
+                    Node::Load { index, .. } | Node::UniformLoad { index, .. } => f(index),
+                    Node::Store { index, value, .. } => {
+                        f(index);
+                        f(value);
+                    }
+                    Node::Atomic { index, args, .. } => {
+                        f(index);
+                        args.$iter().for_each(f);
+                    }
+                    Node::Var { init, .. } => f(init),
+                    Node::Get { index, .. } => index.$iter().for_each(f),
+                    Node::Set { index, value, .. } => {
+                        index.$iter().for_each(&mut f);
+                        f(value);
+                    }
+                    Node::Mma { c, a, b, .. } => [c, a, b].into_iter().for_each(|tile| f(&$($mut)? tile.offset)),
+                    Node::If { cond, .. } => f(cond),
+                    Node::For { lo, hi, .. } => {
+                        f(lo);
+                        f(hi);
+                    }
+                    Node::Call { args, .. } => args.$iter().for_each(f),
+                    Node::Return { value } => value.$iter().for_each(f),
+                    Node::Builtin { .. } | Node::Len { .. } | Node::Break | Node::Continue | Node::Barrier { .. } => {}
+                    Node::IndirectDispatch { .. } | Node::Trap { .. } | collective!() => {}
+                }
+            }
+
+            /// Calls `f` with every buffer this line names, in textual order.
+            $vis fn $buffers(&$($mut)? self, mut f: impl FnMut(&$($mut)? BufferId)) {
+                match self {
+                    Node::Load { buffer, .. }
+                    | Node::UniformLoad { buffer, .. }
+                    | Node::Store { buffer, .. }
+                    | Node::Len { buffer, .. }
+                    | Node::Atomic { buffer, .. }
+                    | Node::IndirectDispatch { buffer, .. } => f(buffer),
+                    Node::Mma { c, a, b, .. } => [c, a, b].into_iter().for_each(|tile| f(&$($mut)? tile.buffer)),
+                    Node::AllReduce { dst, src, .. }
+                    | Node::AllGather { dst, src, .. }
+                    | Node::ReduceScatter { dst, src, .. }
+                    | Node::Broadcast { dst, src, .. } => {
+                        f(dst);
+                        f(src);
+                    }
+                    Node::Compute { .. } | Node::Builtin { .. } | Node::Subgroup { .. } | Node::Var { .. } => {}
+                    Node::Get { .. } | Node::Set { .. } | Node::Barrier { .. } | Node::Trap { .. } | control!() => {}
+                }
+            }
+
+            /// The blocks nested in this line, in textual order.
+            pub fn $blocks(&$($mut)? self) -> impl Iterator<Item = &$($mut)? Block> {
+                let (first, second) = match self {
+                    Node::If { then, otherwise, .. } => (Some(then), Some(otherwise)),
+                    Node::For { body, .. } => (Some(body), None),
+                    _ => (None, None),
+                };
+                first.into_iter().chain(second)
+            }
+        }
+    };
+}
+
+accessors!(, [], iter, as_ref, result_ref, local_ref, for_each_operand_ref, for_each_buffer_ref, blocks);
+accessors!(pub, [mut], iter_mut, as_mut, result_mut, local_mut, for_each_operand_mut, for_each_buffer_mut, blocks_mut);

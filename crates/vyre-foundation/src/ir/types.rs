@@ -3,6 +3,7 @@
 //! Nine types compute; four more only lie in memory. There are no vectors: wide accesses are something the
 //! compiler finds.
 
+use super::int_or_bool;
 use std::fmt;
 
 /// A scalar type of the language.
@@ -154,15 +155,7 @@ impl DataType {
             DataType::BF16 => Some(0x7fc0),
             DataType::F32 => Some(0x7fc0_0000),
             DataType::F64 => Some(0x7ff8_0000_0000_0000),
-            DataType::Bool
-            | DataType::U8
-            | DataType::I8
-            | DataType::U16
-            | DataType::I16
-            | DataType::U32
-            | DataType::I32
-            | DataType::U64
-            | DataType::I64 => None,
+            int_or_bool!() => None,
         }
     }
 }

@@ -11,7 +11,7 @@ use super::Pass;
 use super::algebra::is_commutative;
 use super::edit::{LoopChanges, Replacements, Surroundings, each_body, ends_in_jump, loop_changes};
 use super::versions::{Slot, Versions};
-use crate::ir::{Block, Body, DataType, Literal, Node, Operand, ProgramParts, Value};
+use crate::ir::{Block, Body, DataType, Literal, Node, Operand, ProgramParts, Value, collective, control};
 use rustc_hash::FxHashMap;
 
 pub(super) const PASS: Pass =
@@ -157,19 +157,11 @@ impl Cse {
             | Node::Get { .. }
             | Node::Set { .. }
             | Node::Mma { .. }
-            | Node::If { .. }
-            | Node::For { .. }
-            | Node::Break
-            | Node::Continue
-            | Node::Call { .. }
-            | Node::Return { .. }
             | Node::Barrier { .. }
             | Node::IndirectDispatch { .. }
-            | Node::AllReduce { .. }
-            | Node::AllGather { .. }
-            | Node::ReduceScatter { .. }
-            | Node::Broadcast { .. }
-            | Node::Trap { .. } => return None,
+            | Node::Trap { .. }
+            | collective!()
+            | control!() => return None,
         };
         Some(Key { op: node.op().info().tag, ty, of, version, args })
     }

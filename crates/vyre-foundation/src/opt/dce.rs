@@ -11,7 +11,7 @@
 
 use super::Pass;
 use super::edit::{each_body, ends_in_jump, is_jump};
-use crate::ir::{Block, Body, Local, Node, Operand, ProgramParts, Value, walk};
+use crate::ir::{Block, Body, Local, Node, Operand, ProgramParts, Value, collective, walk};
 
 pub(super) const PASS: Pass =
     Pass { name: "dce", description: "delete what nothing needs and what cannot run", run };
@@ -170,11 +170,8 @@ const fn is_seen_outside(node: &Node) -> bool {
         | Node::Return { .. }
         | Node::Barrier { .. }
         | Node::IndirectDispatch { .. }
-        | Node::AllReduce { .. }
-        | Node::AllGather { .. }
-        | Node::ReduceScatter { .. }
-        | Node::Broadcast { .. }
-        | Node::Trap { .. } => true,
+        | Node::Trap { .. }
+        | collective!() => true,
         // Lanes that exchange values do not order memory by it.
         Node::Subgroup { .. }
         | Node::Compute { .. }

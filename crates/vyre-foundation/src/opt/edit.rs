@@ -6,7 +6,7 @@
 
 use crate::ir::{
     Block, Body, Buffer, BufferId, BufferKind, DataType, Function, Literal, Local, Node, Operand,
-    ProgramParts, Value, walk,
+    ProgramParts, Value, collective, walk,
 };
 use rustc_hash::FxHashMap;
 
@@ -148,10 +148,7 @@ pub(super) const fn memory_effect(node: &Node) -> MemoryEffect {
         | Node::Mma { .. }
         | Node::Call { .. }
         | Node::Barrier { .. }
-        | Node::AllReduce { .. }
-        | Node::AllGather { .. }
-        | Node::ReduceScatter { .. }
-        | Node::Broadcast { .. } => MemoryEffect::Fence,
+        | collective!() => MemoryEffect::Fence,
         Node::Compute { .. }
         | Node::Builtin { .. }
         | Node::Subgroup { .. }

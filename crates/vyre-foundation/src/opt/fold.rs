@@ -8,7 +8,8 @@
 use super::Pass;
 use super::edit::{Replacements, Surroundings, each_body, is_jump, literal};
 use crate::ir::{
-    Args, Block, Buffer, BufferKind, BuiltinOp, ComputeOp, DataType, Node, Operand, ProgramParts,
+    Args, Block, Buffer, BufferKind, BuiltinOp, ComputeOp, DataType, Node, Operand, ProgramParts, collective,
+    control,
 };
 use crate::scalar;
 
@@ -80,19 +81,11 @@ impl Fold<'_> {
             | Node::Get { .. }
             | Node::Set { .. }
             | Node::Mma { .. }
-            | Node::If { .. }
-            | Node::For { .. }
-            | Node::Break
-            | Node::Continue
-            | Node::Call { .. }
-            | Node::Return { .. }
             | Node::Barrier { .. }
             | Node::IndirectDispatch { .. }
-            | Node::AllReduce { .. }
-            | Node::AllGather { .. }
-            | Node::ReduceScatter { .. }
-            | Node::Broadcast { .. }
-            | Node::Trap { .. } => None,
+            | Node::Trap { .. }
+            | collective!()
+            | control!() => None,
         }
     }
 

@@ -8,7 +8,7 @@
 
 use super::Pass;
 use super::edit::{Replacements, Surroundings, each_body, is_constant};
-use crate::ir::{Block, Body, ComputeOp, DataType, Local, Node, Operand, ProgramParts};
+use crate::ir::{Block, Body, ComputeOp, DataType, Local, Node, Operand, ProgramParts, collective, control};
 use smallvec::{SmallVec, smallvec};
 
 pub(super) const PASS: Pass =
@@ -76,19 +76,11 @@ impl Convert<'_> {
             | Node::Atomic { .. }
             | Node::Var { .. }
             | Node::Mma { .. }
-            | Node::If { .. }
-            | Node::For { .. }
-            | Node::Break
-            | Node::Continue
-            | Node::Call { .. }
-            | Node::Return { .. }
             | Node::Barrier { .. }
             | Node::IndirectDispatch { .. }
-            | Node::AllReduce { .. }
-            | Node::AllGather { .. }
-            | Node::ReduceScatter { .. }
-            | Node::Broadcast { .. }
-            | Node::Trap { .. } => false,
+            | Node::Trap { .. }
+            | collective!()
+            | control!() => false,
         }
     }
 

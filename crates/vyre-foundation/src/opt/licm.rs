@@ -10,7 +10,7 @@
 
 use super::Pass;
 use super::edit::{LoopChanges, Surroundings, each_body, is_constant, loop_changes};
-use crate::ir::{Block, Body, Node, Operand, ProgramParts, Value};
+use crate::ir::{Block, Body, Node, Operand, ProgramParts, Value, collective, control};
 use rustc_hash::FxHashMap;
 
 pub(super) const PASS: Pass =
@@ -110,19 +110,11 @@ impl<'a> Licm<'a> {
             | Node::Var { .. }
             | Node::Set { .. }
             | Node::Mma { .. }
-            | Node::If { .. }
-            | Node::For { .. }
-            | Node::Break
-            | Node::Continue
-            | Node::Call { .. }
-            | Node::Return { .. }
             | Node::Barrier { .. }
             | Node::IndirectDispatch { .. }
-            | Node::AllReduce { .. }
-            | Node::AllGather { .. }
-            | Node::ReduceScatter { .. }
-            | Node::Broadcast { .. }
-            | Node::Trap { .. } => return None,
+            | Node::Trap { .. }
+            | collective!()
+            | control!() => return None,
         };
         Some(depth as usize)
     }

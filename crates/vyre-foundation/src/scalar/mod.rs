@@ -15,7 +15,7 @@ mod float;
 mod int;
 mod round;
 
-use crate::ir::{ComputeOp, DataType, ReduceOp};
+use crate::ir::{ComputeOp, DataType, ReduceOp, int_or_bool};
 
 /// A computing op on bits: operands in, result out, neither with bits beyond its type.
 ///
@@ -138,15 +138,7 @@ const fn float(ty: DataType) -> Option<Float> {
         DataType::BF16 => (0x3f80, 0x7f80),
         DataType::F32 => (0x3f80_0000, 0x7f80_0000),
         DataType::F64 => (0x3ff0_0000_0000_0000, 0x7ff0_0000_0000_0000),
-        DataType::Bool
-        | DataType::U8
-        | DataType::I8
-        | DataType::U16
-        | DataType::I16
-        | DataType::U32
-        | DataType::I32
-        | DataType::U64
-        | DataType::I64 => return None,
+        int_or_bool!() => return None,
     };
     match ty.canonical_nan() {
         Some(nan) => Some(Float { one, infinity, nan }),

@@ -4,7 +4,7 @@
 //! reads back as the same bits; decimals round once, ties to even, in the literal's own type. NaNs other than the
 //! canonical one are written with all their bits.
 
-use crate::ir::{DataType, Literal};
+use crate::ir::{DataType, Literal, int_or_bool};
 use rustc_apfloat::{Float, ieee};
 use std::fmt::Write;
 
@@ -137,15 +137,7 @@ fn to_f64(ty: DataType, bits: u64) -> f64 {
         DataType::BF16 => half::bf16::from_bits(bits as u16).to_f64(),
         DataType::F32 => f64::from(f32::from_bits(bits as u32)),
         DataType::F64 => f64::from_bits(bits),
-        DataType::Bool
-        | DataType::U8
-        | DataType::I8
-        | DataType::U16
-        | DataType::I16
-        | DataType::U32
-        | DataType::I32
-        | DataType::U64
-        | DataType::I64 => unreachable!("only floats are printed as floats"),
+        int_or_bool!() => unreachable!("only floats are printed as floats"),
     }
 }
 

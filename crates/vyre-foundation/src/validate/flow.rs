@@ -7,7 +7,10 @@ use super::Findings;
 use super::line::label;
 use super::uniformity::{self, BodyUniformity, Cause, Level};
 use crate::diagnostic::Place;
-use crate::ir::{BufferId, BufferKind, MemoryOrdering, Node, Operand, ProgramParts, SubgroupOp, Value, walk};
+use crate::ir::{
+    BufferId, BufferKind, MemoryOrdering, Node, Operand, ProgramParts, SubgroupOp, Value, collective,
+    control, walk,
+};
 use crate::text::print_literal;
 
 /// Checks that lanes come together where they must.
@@ -50,11 +53,7 @@ pub(super) fn check(parts: &ProgramParts, findings: &mut Findings) {
 /// The lanes that must reach the line together; `None` if each goes alone.
 fn needed(node: &Node) -> Option<Level> {
     match node {
-        Node::Barrier { ordering: MemoryOrdering::GridSync }
-        | Node::AllReduce { .. }
-        | Node::AllGather { .. }
-        | Node::ReduceScatter { .. }
-        | Node::Broadcast { .. } => Some(Level::Grid),
+        Node::Barrier { ordering: MemoryOrdering::GridSync } | collective!() => Some(Level::Grid),
         Node::Barrier { ordering: MemoryOrdering::Workgroup | MemoryOrdering::Subgroup }
         | Node::Subgroup { .. }
         | Node::UniformLoad { .. }
@@ -68,14 +67,9 @@ fn needed(node: &Node) -> Option<Level> {
         | Node::Var { .. }
         | Node::Get { .. }
         | Node::Set { .. }
-        | Node::If { .. }
-        | Node::For { .. }
-        | Node::Break
-        | Node::Continue
-        | Node::Call { .. }
-        | Node::Return { .. }
         | Node::IndirectDispatch { .. }
-        | Node::Trap { .. } => None,
+        | Node::Trap { .. }
+        | control!() => None,
     }
 }
 

@@ -4,6 +4,7 @@ use super::body::BodyCheck;
 use super::header::{storage_type, widest_subgroup};
 use crate::ir::{
     ArgType, Axis, BuiltinOp, ComputeOp, DataType, FunctionId, Node, OpInfo, Operand, ResultType, Value,
+    collective, control,
 };
 use crate::scalar::meaning;
 use crate::text::print_literal;
@@ -63,10 +64,7 @@ impl BodyCheck<'_> {
             | Node::Atomic { .. }
             | Node::Mma { .. }
             | Node::IndirectDispatch { .. }
-            | Node::AllReduce { .. }
-            | Node::AllGather { .. }
-            | Node::ReduceScatter { .. }
-            | Node::Broadcast { .. } => self.memory(node),
+            | collective!() => self.memory(node),
             Node::Len { .. } | Node::Break | Node::Continue | Node::Trap { .. } => {}
         }
     }
@@ -383,14 +381,9 @@ pub(super) fn label(node: &Node) -> String {
         | Node::Builtin { .. }
         | Node::Len { .. }
         | Node::Var { .. }
-        | Node::If { .. }
-        | Node::For { .. }
-        | Node::Break
-        | Node::Continue
-        | Node::Call { .. }
-        | Node::Return { .. }
         | Node::Barrier { .. }
         | Node::IndirectDispatch { .. }
-        | Node::Trap { .. } => name.to_string(),
+        | Node::Trap { .. }
+        | control!() => name.to_string(),
     }
 }

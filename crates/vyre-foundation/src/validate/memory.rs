@@ -4,7 +4,7 @@ use super::body::BodyCheck;
 use super::line::label;
 use crate::ir::{
     AtomicOp, BufferId, BufferKind, DataType, Node, Operand, ProgramParts, ReadOp, ReduceOp, SyncOp, Tile,
-    WriteOp, walk,
+    WriteOp, control, walk,
 };
 use crate::limits;
 
@@ -60,14 +60,9 @@ impl BodyCheck<'_> {
             | Node::Var { .. }
             | Node::Get { .. }
             | Node::Set { .. }
-            | Node::If { .. }
-            | Node::For { .. }
-            | Node::Break
-            | Node::Continue
-            | Node::Call { .. }
-            | Node::Return { .. }
             | Node::Barrier { .. }
-            | Node::Trap { .. } => {}
+            | Node::Trap { .. }
+            | control!() => {}
         }
     }
 
@@ -265,15 +260,10 @@ fn is_written(parts: &ProgramParts, buffer: BufferId) -> bool {
                 | Node::Var { .. }
                 | Node::Get { .. }
                 | Node::Set { .. }
-                | Node::If { .. }
-                | Node::For { .. }
-                | Node::Break
-                | Node::Continue
-                | Node::Call { .. }
-                | Node::Return { .. }
                 | Node::Barrier { .. }
                 | Node::IndirectDispatch { .. }
-                | Node::Trap { .. } => false,
+                | Node::Trap { .. }
+                | control!() => false,
             };
         });
     }

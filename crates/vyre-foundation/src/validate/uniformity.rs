@@ -20,6 +20,7 @@
 
 use crate::ir::{
     Axis, Block, Body, BufferId, BufferKind, BuiltinOp, Function, Local, Node, Operand, ProgramParts, Value,
+    collective,
 };
 
 /// For which lanes something is the same.
@@ -325,11 +326,8 @@ impl<'a> Graph<'a> {
             | Node::If { .. }
             | Node::Barrier { .. }
             | Node::IndirectDispatch { .. }
-            | Node::AllReduce { .. }
-            | Node::AllGather { .. }
-            | Node::ReduceScatter { .. }
-            | Node::Broadcast { .. }
-            | Node::Trap { .. } => {}
+            | Node::Trap { .. }
+            | collective!() => {}
         }
     }
 

@@ -7,7 +7,7 @@
 use super::{Calls, Routine, Soft, What, in_memory, in_register};
 use vyre_foundation::ir::{
     Args, Block, Body, BufferId, BuiltinOp, ComputeOp, DataType, Function, Literal, Local, MemoryOrdering,
-    Node, Operand, ProgramParts, ReduceOp, SubgroupOp, Value, value_types,
+    Node, Operand, ProgramParts, ReduceOp, SubgroupOp, Value, collective, value_types,
 };
 use vyre_foundation::scalar::identity;
 
@@ -149,11 +149,8 @@ impl<'a> Softener<'a> {
             | Node::Continue
             | Node::Barrier { .. }
             | Node::IndirectDispatch { .. }
-            | Node::AllReduce { .. }
-            | Node::AllGather { .. }
-            | Node::ReduceScatter { .. }
-            | Node::Broadcast { .. }
-            | Node::Trap { .. } => self.push(node.clone()),
+            | Node::Trap { .. }
+            | collective!() => self.push(node.clone()),
         }
     }
 

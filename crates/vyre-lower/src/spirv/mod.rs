@@ -39,7 +39,9 @@ use crate::soften::{SoftenError, soften_where};
 use crate::traps::{self, Numbered};
 use module::Written;
 use vyre_foundation::diagnostic::Place;
-use vyre_foundation::ir::{AtomicOp, ComputeOp, DataType, MemoryOrdering, Node, Program, ProgramParts, walk};
+use vyre_foundation::ir::{
+    AtomicOp, ComputeOp, DataType, MemoryOrdering, Node, Program, ProgramParts, collective, walk,
+};
 use vyre_foundation::opt::{self, Pass};
 use vyre_foundation::validate::{ValidProgram, validate};
 
@@ -395,12 +397,5 @@ fn refusal(node: &Node, options: &Options) -> Option<LowerError> {
 }
 
 fn takes_the_grid_together(node: &Node) -> bool {
-    matches!(
-        node,
-        Node::Barrier { ordering: MemoryOrdering::GridSync }
-            | Node::AllReduce { .. }
-            | Node::AllGather { .. }
-            | Node::ReduceScatter { .. }
-            | Node::Broadcast { .. }
-    )
+    matches!(node, Node::Barrier { ordering: MemoryOrdering::GridSync } | collective!())
 }

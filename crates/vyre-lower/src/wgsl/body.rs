@@ -6,7 +6,7 @@ use super::names::Names;
 use super::{Form, subgroup_width};
 use vyre_foundation::ir::{
     AtomicOp, Axis, Block, Body as Lines, BufferId, BuiltinOp, ComputeOp, DataType, Literal, Local, Node,
-    Operand, Value, walk,
+    Operand, Value, collective, walk,
 };
 
 pub(super) struct Body<'m, 'p> {
@@ -127,10 +127,7 @@ impl<'m, 'p> Body<'m, 'p> {
             | Node::UniformLoad { .. }
             | Node::Mma { .. }
             | Node::Barrier { .. }
-            | Node::AllReduce { .. }
-            | Node::AllGather { .. }
-            | Node::ReduceScatter { .. }
-            | Node::Broadcast { .. } => self.together(node),
+            | collective!() => self.together(node),
         }
     }
 

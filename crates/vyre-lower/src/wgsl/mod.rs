@@ -31,7 +31,7 @@ use crate::bindings::{self, needs_lock};
 use crate::soften::{SoftenError, soften};
 use crate::traps::{self, Numbered};
 use vyre_foundation::diagnostic::Place;
-use vyre_foundation::ir::{DataType, MemoryOrdering, Node, ProgramParts, walk};
+use vyre_foundation::ir::{DataType, MemoryOrdering, Node, ProgramParts, collective, walk};
 use vyre_foundation::opt::{self, Pass, optimise_with};
 use vyre_foundation::validate::ValidProgram;
 
@@ -201,14 +201,7 @@ fn refusal(form: Form, depth: usize, node: &Node) -> Option<LowerError> {
 }
 
 fn takes_the_grid_together(node: &Node) -> bool {
-    matches!(
-        node,
-        Node::Barrier { ordering: MemoryOrdering::GridSync }
-            | Node::AllReduce { .. }
-            | Node::AllGather { .. }
-            | Node::ReduceScatter { .. }
-            | Node::Broadcast { .. }
-    )
+    matches!(node, Node::Barrier { ordering: MemoryOrdering::GridSync } | collective!())
 }
 
 /// The logical subgroup width; 1 where none is declared.

@@ -32,7 +32,7 @@ pub use directive::{Directives, Expect, ExpectedError, Opt, RULE, Run, directive
 use scan::Scanner;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use vyre_foundation::ir::{Buffer, DataType};
+use vyre_foundation::ir::{Buffer, DataType, int_or_bool};
 use vyre_foundation::text::parse_literal;
 
 /// The most bytes that a SPEC describes.
@@ -261,15 +261,7 @@ fn random(ty: DataType, seed: u64, i: u64) -> u64 {
         DataType::BF16 => u64::from(half::bf16::from_f64(unit(8)).to_bits()),
         DataType::F32 => u64::from((unit(24) as f32).to_bits()),
         DataType::F64 => unit(53).to_bits(),
-        DataType::Bool
-        | DataType::U8
-        | DataType::I8
-        | DataType::U16
-        | DataType::I16
-        | DataType::U32
-        | DataType::I32
-        | DataType::U64
-        | DataType::I64 => z & ty.mask(),
+        int_or_bool!() => z & ty.mask(),
     }
 }
 

@@ -5,7 +5,7 @@
 //! near to a midpoint as any can be. Answers are never computed here; the reference has them.
 
 use super::{Row, distinct};
-use vyre_foundation::ir::{ComputeOp, DataType};
+use vyre_foundation::ir::{ComputeOp, DataType, int_or_bool};
 use vyre_foundation::scalar::meaning;
 use vyre_generate::source::Seeded;
 
@@ -27,15 +27,7 @@ impl Format {
             DataType::BF16 => (8, 127),
             DataType::F32 => (24, 127),
             DataType::F64 => (53, 1023),
-            DataType::Bool
-            | DataType::U8
-            | DataType::I8
-            | DataType::U16
-            | DataType::I16
-            | DataType::U32
-            | DataType::I32
-            | DataType::U64
-            | DataType::I64 => return None,
+            int_or_bool!() => return None,
         };
         Some(Format { ty, precision, exponent_max })
     }

@@ -5,7 +5,7 @@ use super::plan::{self, Plan};
 use super::{Array, Bases, Exec, Group, Lanes, Linear, Loop, Lower, Slot, Val, Var, context};
 use crate::vector::build::Builder;
 use crate::vector::code::{Address, Elem, Function, IntCond, IntOp, Kind, Num, Op, Reg, ShiftOp};
-use vyre_foundation::ir::{Axis, BufferId, BuiltinOp, ComputeOp, DataType, Local, Node, walk};
+use vyre_foundation::ir::{Axis, BufferId, BuiltinOp, ComputeOp, DataType, Local, Node, collective, walk};
 use vyre_foundation::validate::uniformity::Level;
 
 /// The workgroup at hand and the grid.
@@ -75,10 +75,7 @@ impl<'a> Lower<'a> {
             Node::Barrier { ordering: vyre_foundation::ir::MemoryOrdering::GridSync } => {
                 missing = Some("grid barriers");
             }
-            Node::AllReduce { .. }
-            | Node::AllGather { .. }
-            | Node::ReduceScatter { .. }
-            | Node::Broadcast { .. } => missing = Some("collectives"),
+            collective!() => missing = Some("collectives"),
             _ => {}
         });
         missing.map_or(Ok(()), |what| Err(what.to_owned()))

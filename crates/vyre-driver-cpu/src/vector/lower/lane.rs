@@ -7,7 +7,7 @@ use super::atomic::Atomic;
 use super::{Bases, Exec, Lanes, Linear, Loop, Lower, Val, Var, uniform_kind, varying_kind};
 use crate::vector::code::{Address, Elem, IntCond, IntOp, Kind, MaskOp, Op, Reg, Rmw};
 use smallvec::SmallVec;
-use vyre_foundation::ir::{Block, ComputeOp, DataType, Local, Node, Operand, Value};
+use vyre_foundation::ir::{Block, ComputeOp, DataType, Local, Node, Operand, Value, collective};
 
 /// A loop's bounds, all uniform.
 #[derive(Clone, Copy)]
@@ -144,12 +144,7 @@ impl<'a> Lower<'a> {
             // Lanes in flight run line by line, so these order nothing that is not in order.
             Node::Barrier { .. } | Node::IndirectDispatch { .. } => {}
             Node::Len { .. } | Node::UniformLoad { .. } => unreachable!("uniform lines"),
-            Node::Call { .. }
-            | Node::Return { .. }
-            | Node::AllReduce { .. }
-            | Node::AllGather { .. }
-            | Node::ReduceScatter { .. }
-            | Node::Broadcast { .. } => unreachable!("refused before"),
+            Node::Call { .. } | Node::Return { .. } | collective!() => unreachable!("refused before"),
         }
     }
 

@@ -26,7 +26,7 @@ use super::build::Builder;
 use super::code::{Address, Elem, Function, IntOp, Kind, Op, Reg};
 use plan::Plan;
 use smallvec::SmallVec;
-use vyre_foundation::ir::{DataType, Literal, Local, Node, Operand, Value};
+use vyre_foundation::ir::{DataType, Literal, Local, Node, Operand, Value, int_or_bool};
 use vyre_foundation::validate::ValidProgram;
 
 /// How wide a machine's vectors are.
@@ -505,17 +505,7 @@ fn register_bits(ty: DataType, bits: u64) -> u64 {
     match ty {
         DataType::BF16 => bits << 16,
         DataType::F16 => half_bits(bits as u16).into(),
-        DataType::Bool
-        | DataType::U8
-        | DataType::I8
-        | DataType::U16
-        | DataType::I16
-        | DataType::U32
-        | DataType::I32
-        | DataType::U64
-        | DataType::I64
-        | DataType::F32
-        | DataType::F64 => bits,
+        DataType::F32 | DataType::F64 | int_or_bool!() => bits,
     }
 }
 

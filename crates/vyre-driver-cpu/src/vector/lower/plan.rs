@@ -8,7 +8,7 @@
 use super::Shape;
 use vyre_foundation::ir::{
     Block, BufferId, BufferKind, BuiltinOp, ComputeOp, DataType, Node, Operand, ProgramParts, Value,
-    value_types, walk,
+    collective, control, value_types, walk,
 };
 use vyre_foundation::opt::range;
 use vyre_foundation::validate::ValidProgram;
@@ -578,10 +578,7 @@ fn synchronises(node: &Node) -> bool {
     match node {
         Node::UniformLoad { .. } | Node::Mma { .. } => true,
         Node::Barrier { ordering } => *ordering != vyre_foundation::ir::MemoryOrdering::Subgroup,
-        Node::AllReduce { .. }
-        | Node::AllGather { .. }
-        | Node::ReduceScatter { .. }
-        | Node::Broadcast { .. } => true,
+        collective!() => true,
         Node::Compute { .. }
         | Node::Builtin { .. }
         | Node::Subgroup { .. }
@@ -592,14 +589,9 @@ fn synchronises(node: &Node) -> bool {
         | Node::Var { .. }
         | Node::Get { .. }
         | Node::Set { .. }
-        | Node::If { .. }
-        | Node::For { .. }
-        | Node::Break
-        | Node::Continue
-        | Node::Call { .. }
-        | Node::Return { .. }
         | Node::IndirectDispatch { .. }
-        | Node::Trap { .. } => false,
+        | Node::Trap { .. }
+        | control!() => false,
     }
 }
 

@@ -14,7 +14,9 @@ mod interval;
 
 use super::Pass;
 use super::edit::{Replacements, Surroundings, each_body, ends_in_jump, is_jump, literal};
-use crate::ir::{Block, Body, ComputeOp, DataType, FunctionId, Node, Operand, ProgramParts};
+use crate::ir::{
+    Block, Body, ComputeOp, DataType, FunctionId, Node, Operand, ProgramParts, collective, control,
+};
 use crate::validate::ValidProgram;
 use env::Env;
 
@@ -141,19 +143,11 @@ impl Analysis<'_> {
             | Node::Subgroup { .. }
             | Node::Len { .. }
             | Node::Var { .. }
-            | Node::If { .. }
-            | Node::For { .. }
-            | Node::Break
-            | Node::Continue
-            | Node::Call { .. }
-            | Node::Return { .. }
             | Node::Barrier { .. }
             | Node::IndirectDispatch { .. }
-            | Node::AllReduce { .. }
-            | Node::AllGather { .. }
-            | Node::ReduceScatter { .. }
-            | Node::Broadcast { .. }
-            | Node::Trap { .. } => false,
+            | Node::Trap { .. }
+            | collective!()
+            | control!() => false,
         }
     }
 }
