@@ -120,10 +120,11 @@ impl Lane {
     }
 
     /// What arrived there.
-    pub(crate) fn take_read(&self, at: usize, out: &mut [u8]) {
-        assert!(READS_AT + at + out.len() <= self.host.byte_len(), "callers stay inside");
-        // SAFETY: the range lies inside, the device has written it, and `out` is other memory.
-        unsafe { std::ptr::copy_nonoverlapping(self.host.at(READS_AT + at), out.as_mut_ptr(), out.len()) };
+    pub(crate) fn take_read(&self, at: usize, byte_len: usize, out: &mut Vec<u8>) {
+        assert!(READS_AT + at + byte_len <= self.host.byte_len(), "callers stay inside");
+        // SAFETY: the range lies inside, and the device has written it and does nothing to it meanwhile.
+        let arrived = unsafe { std::slice::from_raw_parts(self.host.at(READS_AT + at), byte_len) };
+        out.extend_from_slice(arrived);
     }
 
     /// Waits for everything on the stream.

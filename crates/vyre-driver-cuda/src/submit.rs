@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use vyre_driver::admission::CheckedProgram;
 use vyre_driver::pipeline::{DiskCache, cache_dir};
-use vyre_driver::queue::{About, Launch, Queue, Stop, Times, Work};
+use vyre_driver::queue::{About, Launch, Queue, Read, Stop, Times, Work};
 use vyre_driver::{BackendError, DeviceProfile, DeviceTimingQuality};
 use vyre_foundation::limits;
 
@@ -364,23 +364,26 @@ fn wait(lane: &Lane, stop: &Stop<'_>) -> Result<(), BackendError> {
 }
 
 /// Reads ranges back and waits for the stream: small ones together, large ones each through the staging chunks.
-fn read(lane: &mut Lane, reads: &mut [(&Memory, usize, &mut [u8])]) -> Result<(), BackendError> {
+fn read(lane: &mut Lane, reads: &mut [Read<'_, Cuda>]) -> Result<(), BackendError> {
     let mut small = Vec::new();
     let mut end = 0usize;
-    for (Memory(block), offset, out) in reads.iter_mut() {
-        assert!(*offset + out.len() <= block.byte_len, "the driver layer checks ranges");
+    for Read { memory: Memory(block), offset, byte_len, out } in reads.iter_mut() {
+        assert!(*offset + *byte_len <= block.byte_len, "the driver layer checks ranges");
         let from = block.address + *offset as u64;
         let at = end.next_multiple_of(16);
-        if at + out.len() <= Lane::READS_BYTES {
-            lane.fetch_read(from, at, out.len())?;
-            end = at + out.len();
-            small.push((at, out));
+        if at + *byte_len <= Lane::READS_BYTES {
+            lane.fetch_read(from, at, *byte_len)?;
+            end = at + *byte_len;
+            small.push((at, *byte_len, out));
         } else {
-            transfer::download(&lane.context, lane.stream, &mut lane.staging, from, out)?;
+            let room = &mut out.spare_capacity_mut()[..*byte_len];
+            transfer::download(&lane.context, lane.stream, &mut lane.staging, from, room)?;
+            // SAFETY: the download has written that many bytes behind those that were there.
+            unsafe { out.set_len(out.len() + *byte_len) };
         }
     }
     lane.wait()?;
-    small.into_iter().for_each(|(at, out)| lane.take_read(at, out));
+    small.into_iter().for_each(|(at, byte_len, out)| lane.take_read(at, byte_len, out));
     Ok(())
 }
 

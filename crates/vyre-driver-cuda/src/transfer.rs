@@ -9,6 +9,7 @@ use crate::lane::Event;
 use crate::memory::Pinned;
 use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUdeviceptr};
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 use vyre_driver::BackendError;
 
@@ -95,13 +96,13 @@ pub(crate) fn upload(
     })
 }
 
-/// Copies bytes from the device, behind what is on the stream; returns when they are there.
+/// Fills `out` with bytes from the device, behind what is on the stream; returns when they are there.
 pub(crate) fn download(
     context: &Arc<Context>,
     stream: sys::CUstream,
     staging: &mut Staging,
     from: CUdeviceptr,
-    out: &mut [u8],
+    out: &mut [MaybeUninit<u8>],
 ) -> Result<(), BackendError> {
     let fault = |error| context.fault(error, "a readback");
     if out.len() < LARGE_MIN {
@@ -111,7 +112,7 @@ pub(crate) fn download(
             .map_err(fault);
     }
     let threads = staging.threads(context, out.len())?;
-    let mut pieces: Vec<Vec<(usize, &mut [u8])>> = threads.iter().map(|_| Vec::new()).collect();
+    let mut pieces: Vec<Vec<(usize, &mut [MaybeUninit<u8>])>> = threads.iter().map(|_| Vec::new()).collect();
     for (at, piece) in out.chunks_mut(CHUNK_BYTES).enumerate() {
         pieces[at % threads.len()].push((at, piece));
     }
@@ -143,7 +144,9 @@ pub(crate) fn download(
             chunk.done.wait()?;
             let piece = &mut *pieces[turn].1;
             // SAFETY: the device has written the chunk, and the piece is other memory of that length.
-            unsafe { std::ptr::copy_nonoverlapping(chunk.memory.at(0), piece.as_mut_ptr(), piece.len()) };
+            unsafe {
+                std::ptr::copy_nonoverlapping(chunk.memory.at(0), piece.as_mut_ptr().cast(), piece.len());
+            }
         }
         Ok(())
     })

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use vyre_driver::admission::CheckedProgram;
-use vyre_driver::queue::{About, Launch, Queue, Stop, Times, Work};
+use vyre_driver::queue::{About, Launch, Queue, Read, Stop, Times, Work};
 use vyre_driver::{BackendError, DeviceProfile};
 use vyre_foundation::launch::indirect;
 use vyre_foundation::limits;
@@ -92,8 +92,8 @@ impl Queue for Interpreter {
         }
         if !work.reads.is_empty() {
             let _span = tracing::trace_span!("readback").entered();
-            for (memory, offset, out) in work.reads {
-                out.copy_from_slice(&memory.bytes()[offset..offset + out.len()]);
+            for Read { memory, offset, byte_len, out } in work.reads {
+                out.extend_from_slice(&memory.bytes()[offset..offset + byte_len]);
             }
         }
         // The interpreter runs on the host and has no clock of its own.

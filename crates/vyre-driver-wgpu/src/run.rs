@@ -7,7 +7,7 @@ use crate::submit::{Clock, TIMES_BYTES, Wgpu, Words};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 use vyre_driver::BackendError;
-use vyre_driver::queue::{Launch, Stop, Times, Work};
+use vyre_driver::queue::{Launch, Read, Stop, Times, Work};
 
 /// Launches in one command buffer. More go in several, each waited for.
 const LAUNCHES_MAX: usize = 4096;
@@ -153,7 +153,7 @@ impl Submission<'_> {
         };
         let times_at = self.clock.map(|_| place(TIMES_BYTES as usize));
         let trap_at = self.status.map(|_| place(WORD));
-        let ranges = work.reads.iter().map(|(_, offset, out)| place(around(*offset, out.len()).1));
+        let ranges = work.reads.iter().map(|read| place(around(read.offset, read.byte_len).1));
         let ranges_at = ranges.collect();
         if end == 0 {
             return Ok(None);
@@ -172,8 +172,8 @@ impl Submission<'_> {
         if let (Some(status), Some(at)) = (self.status, readback.trap_at) {
             copy(status.raw(), 0, at, WORD);
         }
-        for ((memory, offset, out), at) in work.reads.iter().zip(&readback.ranges_at) {
-            let (first, byte_len) = around(*offset, out.len());
+        for (Read { memory, offset, byte_len, .. }, at) in work.reads.iter().zip(&readback.ranges_at) {
+            let (first, byte_len) = around(*offset, *byte_len);
             copy(memory.raw(), first, *at, byte_len);
         }
         if let (Some(clock), Some(at)) = (self.clock, readback.times_at) {
@@ -201,7 +201,7 @@ impl Submission<'_> {
     fn take<'a>(
         &self,
         readback: &Readback,
-        reads: &mut [(&Memory, usize, &mut [u8])],
+        reads: &mut [Read<'_, Wgpu>],
         mut kernels: impl Iterator<Item = &'a Kernel>,
     ) -> Result<Option<u64>, BackendError> {
         let device = &self.queue.device;
@@ -213,9 +213,9 @@ impl Submission<'_> {
         let word = |at: usize| u32::from_le_bytes(view[at..at + WORD].try_into().expect("four bytes"));
         let trap = readback.trap_at.map(word).filter(|trap| *trap != 0);
         if trap.is_none() {
-            for ((_, offset, out), at) in reads.iter_mut().zip(&readback.ranges_at) {
+            for (Read { offset, byte_len, out, .. }, at) in reads.iter_mut().zip(&readback.ranges_at) {
                 let at = at + *offset % WORD;
-                out.copy_from_slice(&view[at..at + out.len()]);
+                out.extend_from_slice(&view[at..at + *byte_len]);
             }
         }
         let ticks = |at: usize| u64::from(word(at)) | u64::from(word(at + WORD)) << 32;
@@ -262,9 +262,9 @@ impl Wgpu {
             return write(first + whole.len(), &last);
         }
         // Bytes in a word with others: those are read first.
-        let mut words = vec![0; byte_len];
+        let mut words = Vec::with_capacity(byte_len);
         let mut work = Work::none();
-        work.reads.push((memory, first, words.as_mut_slice()));
+        work.reads.push(Read { memory, offset: first, byte_len, out: &mut words });
         Submission { queue: self, status: None, clock: None, start: Instant::now() }
             .run(work, &Stop::never())?;
         words[offset - first..][..bytes.len()].copy_from_slice(bytes);

@@ -71,10 +71,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Why SPIR-V is not taken on a driver whose compiler passes the probe and is wrong all the same.
-const NVIDIA: &str = "NVIDIA's compiler moves loads over stores and gets some random programs wrong, which no probe shows for \
-                      certain; VYRE_WGPU_SHADERS=spirv-volatile takes it all the same";
-
 impl Wgpu {
     pub(crate) fn open(config: &WgpuConfig) -> Result<Wgpu, BackendError> {
         let device = Arc::new(Device::open(&config.adapter)?);
@@ -106,9 +102,6 @@ impl Wgpu {
             unavailable(format!("{} has no exact SPIR-V: {reasons}", self.device.adapter), fix)
         };
         match self.config.shaders {
-            ShaderChoice::Fastest if self.device.adapter.driver.starts_with("NVIDIA") => {
-                probe::verdict(self, Err(NVIDIA))
-            }
             ShaderChoice::Fastest => probe::verdict(self, features),
             ShaderChoice::Wgsl => probe::verdict(self, Err("WGSL is asked for")),
             ShaderChoice::SpirV | ShaderChoice::Volatile => {

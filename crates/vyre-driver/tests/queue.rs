@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vyre_driver::admission::CheckedProgram;
 use vyre_driver::observability::{DispatchTelemetry, snapshot_dispatch_telemetry};
-use vyre_driver::queue::{About, Launch, Queue, QueueBackend, Stop, Times, Work};
+use vyre_driver::queue::{About, Launch, Queue, QueueBackend, Read, Stop, Times, Work};
 use vyre_driver::{
     BackendError, DeviceProfile, DispatchConfig, ResidentDispatchStep, ResidentReadRange, Resource,
     VyreBackend, grid_sync,
@@ -83,8 +83,8 @@ impl Queue for Fake {
         let before = self.launches.load(Ordering::Relaxed);
         work.launches.iter().for_each(|launch| self.launch(launch));
         (0..work.repeat_count).flat_map(|_| &work.repeated).for_each(|launch| self.launch(launch));
-        for (memory, offset, out) in work.reads {
-            out.copy_from_slice(&memory.lock().unwrap()[offset..offset + out.len()]);
+        for Read { memory, offset, byte_len, out } in work.reads {
+            out.extend_from_slice(&memory.lock().unwrap()[offset..offset + byte_len]);
         }
         let device_ns = (self.launches.load(Ordering::Relaxed) - before) * LAUNCH_NS;
         Ok(Times { device_ns: Some(device_ns), enqueue: ENQUEUE })

@@ -101,8 +101,20 @@ pub struct Work<'a, Q: Queue> {
     pub repeat_count: u32,
     /// Whether someone wants to know the time on the device's clock. Where that costs nothing it may be told anyway.
     pub timed: bool,
-    /// Ranges that are read back, each into all of its slice.
-    pub reads: Vec<(&'a Q::Memory, usize, &'a mut [u8])>,
+    /// Ranges that are read back.
+    pub reads: Vec<Read<'a, Q>>,
+}
+
+/// A range that is read back.
+pub struct Read<'a, Q: Queue> {
+    /// Where from.
+    pub memory: &'a Q::Memory,
+    /// Where the range begins, in bytes.
+    pub offset: usize,
+    /// How long it is.
+    pub byte_len: usize,
+    /// Where to: empty, and with room for them, so that nothing need be written twice.
+    pub out: &'a mut Vec<u8>,
 }
 
 impl<Q: Queue> Work<'_, Q> {

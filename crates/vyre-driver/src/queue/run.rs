@@ -1,7 +1,7 @@
 //! From calls of the contract to submissions.
 
 use super::backend::{QueueBackend, Resident};
-use super::{Launch, Queue, Stop, Times, Work};
+use super::{Launch, Queue, Read, Stop, Times, Work};
 use crate::admission::{Admission, admit, admit_resident};
 use crate::config::DispatchConfig;
 use crate::defaults;
@@ -41,14 +41,9 @@ pub(super) fn dispatch<Q: Queue>(
     let mut outputs = OutputBuffers::new();
     for plan in admission.bindings.iter().filter(|plan| plan.output.is_some()) {
         let slot = slots.get_mut(outputs.len()).filter(|slot| slot.capacity() >= plan.byte_len);
-        outputs.push(match slot {
-            Some(slot) => {
-                let mut bytes = std::mem::take(slot);
-                bytes.resize(plan.byte_len, 0);
-                bytes
-            }
-            None => host_bytes(plan.byte_len)?,
-        });
+        let mut bytes = slot.map(std::mem::take).unwrap_or_default();
+        make_room(&mut bytes, plan.byte_len, "an output")?;
+        outputs.push(bytes);
     }
     let mut work = Work { timed, ..Work::none() };
     let mut slots = outputs.iter_mut();
@@ -58,8 +53,8 @@ pub(super) fn dispatch<Q: Queue>(
             Some(input) => work.uploads.push((memory, 0, inputs[input])),
         }
         if plan.output.is_some() {
-            let slot = slots.next().expect("one slot for each output");
-            work.reads.push((memory, 0, slot.as_mut_slice()));
+            let out = slots.next().expect("one slot for each output");
+            work.reads.push(Read { memory, offset: 0, byte_len: plan.byte_len, out });
         }
     }
     let buffers = admission.bindings.iter().zip(&memories).map(|(plan, memory)| (memory, plan.byte_len));
@@ -71,14 +66,11 @@ pub(super) fn dispatch<Q: Queue>(
     with_times(outputs, start, times)
 }
 
-/// Bytes of a readback. Zeroed pages cost nothing until they are written.
-fn host_bytes(byte_len: usize) -> Result<Vec<u8>, BackendError> {
-    // Asked for first, because the allocation of `vec!` aborts where it fails.
-    Vec::<u8>::new().try_reserve_exact(byte_len).map_err(|_| BackendError::OutOfMemory {
-        what: "an output".to_owned(),
-        requested_bytes: byte_len as u64,
-    })?;
-    Ok(vec![0; byte_len])
+/// Empties what a readback goes to, and gives it the room.
+fn make_room(out: &mut Vec<u8>, byte_len: usize, what: &str) -> Result<(), BackendError> {
+    out.clear();
+    out.try_reserve_exact(byte_len)
+        .map_err(|_| BackendError::OutOfMemory { what: what.to_owned(), requested_bytes: byte_len as u64 })
 }
 
 /// The launch, unless its grid is empty.
@@ -174,10 +166,12 @@ impl<Q: Queue> Step<Q> {
                 Bound::Travelling(_, bytes) => Ok(indirect_grid(offset, bytes)),
                 Bound::Resident(pinned) => {
                     let start = (offset as usize).saturating_mul(4).min(byte_lens[at]);
-                    let mut bytes = vec![0; (byte_lens[at] - start).min(12)];
+                    let byte_len = (byte_lens[at] - start).min(12);
+                    let mut bytes = Vec::with_capacity(byte_len);
                     let _lock = Locks::take([(pinned, false)].into_iter(), stop)?;
                     let mut work = Work::none();
-                    work.reads.push((&pinned.memory().memory, start, bytes.as_mut_slice()));
+                    let memory = &pinned.memory().memory;
+                    work.reads.push(Read { memory, offset: start, byte_len, out: &mut bytes });
                     queue.submit(work, stop)?;
                     Ok(indirect_grid(0, &bytes))
                 }
@@ -293,7 +287,7 @@ pub(super) fn dispatch_resident<Q: Queue>(
 }
 
 /// A range that is read back into all of its slice.
-type ReadBack<'a, Q> = (&'a Pinned<Resident<Q>>, usize, &'a mut [u8]);
+type ReadBack<'a, 'r, Q> = (&'a Pinned<Resident<Q>>, &'a ResidentReadRange<'r>, &'a mut Vec<u8>);
 
 /// Submits steps. If they fail, what they may have written is undefined.
 fn run<'a, Q: Queue>(
@@ -301,7 +295,7 @@ fn run<'a, Q: Queue>(
     queue: &Q,
     [steps, repeated]: [&[&'a Step<Q>]; 2],
     repeat_count: u32,
-    reads: Vec<ReadBack<'a, Q>>,
+    reads: Vec<ReadBack<'a, '_, Q>>,
     stop: &Stop<'_>,
     timed: bool,
 ) -> Result<Times, BackendError> {
@@ -320,7 +314,15 @@ fn run<'a, Q: Queue>(
         repeated: repeated.iter().filter_map(|step| step.launch()).collect(),
         repeat_count,
         timed,
-        reads: reads.into_iter().map(|(pinned, at, out)| (&pinned.memory().memory, at, out)).collect(),
+        reads: reads
+            .into_iter()
+            .map(|(pinned, &ResidentReadRange { byte_offset, byte_len, .. }, out)| Read {
+                memory: &pinned.memory().memory,
+                offset: byte_offset,
+                byte_len,
+                out,
+            })
+            .collect(),
     };
     let result = queue.submit(work, stop);
     match &result {
@@ -383,16 +385,11 @@ fn sequence_on<Q: Queue>(
     for (range, out) in ranges.iter().zip(outputs.iter_mut()) {
         let pinned = backend.resident().pin_defined(range.resource)?;
         pinned.check_range(range.byte_offset, range.byte_len)?;
-        out.clear();
-        out.try_reserve(range.byte_len).map_err(|_| BackendError::OutOfMemory {
-            what: "a readback".to_owned(),
-            requested_bytes: range.byte_len as u64,
-        })?;
-        out.resize(range.byte_len, 0);
+        make_room(out, range.byte_len, "a readback")?;
         pins.push(pinned);
     }
     let reads = pins.iter().zip(ranges).zip(outputs.iter_mut());
-    let reads = reads.map(|((pinned, range), out)| (pinned, range.byte_offset, out.as_mut_slice())).collect();
+    let reads = reads.map(|((pinned, range), out)| (pinned, range, &mut **out)).collect();
     let (prefix, repeated): (Vec<_>, Vec<_>) = (prefix.iter().collect(), repeated.iter().collect());
     run(backend, queue, [&prefix, &repeated], repeat_count, reads, &stop, timed)
 }
