@@ -20,6 +20,7 @@ const TURNS: u32 = 64;
 /// Rounds go on for so long, and are not fewer than these.
 const ENOUGH: Duration = Duration::from_secs(6);
 const ROUNDS_MIN: usize = 5;
+const GROUPS_MAX: u32 = 65_535;
 
 /// A launch: the program, its inputs by ascending binding, its grid. The last buffer comes back.
 struct Case {
@@ -83,10 +84,10 @@ struct Hand {
 
 struct Ready {
     pipeline: wgpu::ComputePipeline,
-    group: wgpu::BindGroup,
+    /// One for each piece of the grid.
+    pieces: Vec<(wgpu::BindGroup, [u32; 3])>,
     buffers: Vec<wgpu::Buffer>,
     staging: wgpu::Buffer,
-    grid: [u32; 3],
 }
 
 impl Hand {
@@ -172,20 +173,26 @@ impl Hand {
         let lens = bound_buffers(parts).into_iter().zip(&case.inputs);
         let lens: Vec<u32> =
             lens.map(|(id, input)| (input.len() / parts.buffer(id).ty.bytes()) as u32).collect();
-        let launch = words(&bindings.launch_words(case.grid, [0; 3], &lens));
-        let launch_buffer = buffer(launch.len(), Use::UNIFORM | Use::COPY_DST);
-        self.queue.write_buffer(&launch_buffer, 0, &launch);
-        let bound = buffers.iter().chain([&launch_buffer]).enumerate();
-        let entries: Vec<_> = bound
-            .map(|(binding, buffer)| wgpu::BindGroupEntry {
-                binding: binding as u32,
-                resource: buffer.as_entire_binding(),
-            })
-            .collect();
-        let group = wgpu::BindGroupDescriptor { label: None, layout: &layout, entries: &entries };
+        // A dispatch has at most that many workgroups in a row.
+        let [x, y, z] = case.grid;
+        let pieces = (0..x).step_by(GROUPS_MAX as usize).map(|from| {
+            let launch = words(&bindings.launch_words(case.grid, [from, 0, 0], &lens));
+            let launch_buffer = buffer(launch.len(), Use::UNIFORM | Use::COPY_DST);
+            self.queue.write_buffer(&launch_buffer, 0, &launch);
+            let bound = buffers.iter().chain([&launch_buffer]).enumerate();
+            let entries: Vec<_> = bound
+                .map(|(binding, buffer)| wgpu::BindGroupEntry {
+                    binding: binding as u32,
+                    resource: buffer.as_entire_binding(),
+                })
+                .collect();
+            let group = wgpu::BindGroupDescriptor { label: None, layout: &layout, entries: &entries };
+            (self.device.create_bind_group(&group), [(x - from).min(GROUPS_MAX), y, z])
+        });
+        let pieces = pieces.collect();
         let staging =
             buffer(case.inputs.last().expect("it has buffers").len(), Use::MAP_READ | Use::COPY_DST);
-        Ready { pipeline, group: self.device.create_bind_group(&group), buffers, staging, grid: case.grid }
+        Ready { pipeline, pieces, buffers, staging }
     }
 
     /// Launches, and copies that many bytes of the last buffer back.
@@ -194,9 +201,14 @@ impl Hand {
         {
             let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
             pass.set_pipeline(&ready.pipeline);
-            pass.set_bind_group(0, &ready.group, &[]);
-            let [x, y, z] = ready.grid;
-            (0..turns).for_each(|_| pass.dispatch_workgroups(x, y, z));
+            for turn in 0..turns {
+                for (group, [x, y, z]) in &ready.pieces {
+                    if turn == 0 || ready.pieces.len() > 1 {
+                        pass.set_bind_group(0, group, &[]);
+                    }
+                    pass.dispatch_workgroups(*x, *y, *z);
+                }
+            }
         }
         if let Some(bytes) = read {
             let last = ready.buffers.last().expect("it has buffers");
@@ -221,7 +233,9 @@ struct Pair {
 }
 
 fn times<T: PartialEq>(rounds: usize, mut ours: impl FnMut() -> T, mut theirs: impl FnMut() -> T) -> Pair {
+    // The run before gives the device to this side.
     fn timed<T>(run: &mut impl FnMut() -> T) -> (Duration, T) {
+        run();
         let start = Instant::now();
         let result = run();
         (start.elapsed(), result)
@@ -265,7 +279,8 @@ fn main() {
         "{:8} {:>9}  {:26} {:26} {:26}",
         "kernel", "elements", "dispatch and readback", "resident dispatch", "64 in sequence"
     );
-    for log2 in (10..=log2_max).step_by(5) {
+    let last = (log2_max % 5 != 0).then_some(log2_max);
+    for log2 in (10..=log2_max).step_by(5).chain(last) {
         for case in
             cases(1 << log2).into_iter().filter(|case| only.as_deref().is_none_or(|only| only == case.name))
         {

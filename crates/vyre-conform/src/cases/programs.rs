@@ -55,6 +55,10 @@ fn control() -> Vec<Fixture> {
         Fixture::new("control", source!("counters"))
             .run([1, 1, 1], &[These(LO), These(HI), Zero(12)])
             .run([3, 1, 1], &[Edge(40), Edge(40), Zero(40)]),
+        Fixture::new("control", source!("loop_steps")).run([2, 1, 1], &[Below(1100, 120), Zero(128)]),
+        Fixture::new("control", source!("own_ways"))
+            .run([2, 1, 1], &[Edge(128), Edge(128), Zero(128)])
+            .run([3, 1, 1], &[Below(64, 190), Edge(190), Zero(190)]),
         Fixture::new("control", source!("functions"))
             .run([4, 1, 1], &[Edge(29), Zero(29), Zero(1)])
             .run([5, 1, 1], &[Below(64, 40), Zero(40), These(&[1000])]),
@@ -74,6 +78,9 @@ fn folds() -> Vec<Fixture> {
             .run([2, 1, 1], &[Edge(128), Zero(1024)])
             .run([1, 1, 1], &[Below(3, 64), Zero(512)]),
         Fixture::new("folds", source!("float_folds")).run([2, 1, 1], &[Edge(128), Zero(1024)]),
+        Fixture::new("folds", source!("wide_shifts"))
+            .run([2, 1, 1], &[Edge(1), Edge(120), Zero(128)])
+            .run([1, 1, 1], &[Below(100, 1), Below(100, 64), Zero(64)]),
         Fixture::new("folds", source!("bit_folds")).run([2, 1, 1], &[Edge(120), Zero(512)]),
     ]
 }

@@ -9,6 +9,9 @@ use vyre_foundation::ir::{
     Operand, ProgramParts, Value, value_types, walk,
 };
 
+/// Trips of a loop that a driver may take at once.
+const TRIPS_AHEAD: u64 = 256;
+
 /// Something computed once, before the first line.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Kept {
@@ -483,9 +486,9 @@ impl<'m, 'p> Emit<'m, 'p> {
     }
 
     fn repeat(&mut self, counter: Value, [lo, hi]: [Operand; 2], step: u32, body: &Block) {
-        // Drivers count trips ahead, and NVIDIA's does so with a sign.
+        // Drivers look trips ahead: NVIDIA's does so with a sign, and asks for several trips at once whether the last one is there.
         let may_wrap = match hi {
-            Operand::Literal(hi) => hi.bits() + u64::from(step) - 1 > i32::MAX as u64,
+            Operand::Literal(hi) => hi.bits() + TRIPS_AHEAD * u64::from(step) > i32::MAX as u64,
             Operand::Value(_) => step != 1,
         };
         let bounds = [lo, hi].map(|bound| self.operand(bound));

@@ -98,7 +98,11 @@ impl Emit<'_, '_> {
                 self.glsl(op, id, args)
             }
             ComputeOp::Shl | ComputeOp::Shr => {
-                let amount = self.amount(ty, args[1]);
+                let mut amount = self.amount(ty, args[1]);
+                if wide && op == ComputeOp::Shl && amount == self.word(31) {
+                    // NVIDIA's compiler multiplies what was a signed word by 2^31 instead, and takes that for negative.
+                    amount = self.hide_bits(DataType::U32, amount);
+                }
                 let op = match (op, signed) {
                     (ComputeOp::Shl, _) => Op::ShiftLeftLogical,
                     (_, true) => Op::ShiftRightArithmetic,
