@@ -84,6 +84,8 @@ pub(super) struct Emit<'a> {
     pub(super) coarse: &'a Coarse,
     /// The lane of this thread that is being emitted.
     pub(super) lane: usize,
+    /// Whether this lane goes its own way.
+    alone: bool,
     /// By lane. What lanes share stands with the first.
     pub(super) values: Vec<Vec<Reg>>,
     locals: Vec<Vec<Place>>,
@@ -151,6 +153,7 @@ impl<'a> Emit<'a> {
             types: value_types(&parts.body, None, &[]),
             coarse,
             lane: 0,
+            alone: false,
             values: vec![vec![Reg::new(); parts.body.values.len()]; lanes],
             locals: vec![vec![Place::Nowhere; parts.body.locals.len()]; lanes],
             first_x: None,
@@ -229,6 +232,7 @@ impl<'a> Emit<'a> {
         let next = self.constant(Literal::u32(0));
         let head = self.new_label();
         self.label(head);
+        self.line(".pragma \"nounroll\";");
         self.first_x = Some(self.op(Width::B32, "add.u32", &[&first, &next]));
         self.block(&self.parts.body.block);
         self.line(&format!("add.u32 {next}, {next}, 1;"));
@@ -396,7 +400,7 @@ impl<'a> Emit<'a> {
 
     /// Emits a line for each lane of a thread, or once where they share it.
     fn lanes(&mut self, node: &Node) {
-        if self.coarse.lanes == 1 || !self.coarse.is_repeated(node) {
+        if self.coarse.lanes == 1 || self.alone || !self.coarse.is_repeated(node) {
             return self.node(node);
         }
         if self.wide(node) {
@@ -485,6 +489,9 @@ impl<'a> Emit<'a> {
     }
 
     fn branch(&mut self, cond: Operand, then: &Block, otherwise: &Block) {
+        if self.coarse.lanes > 1 && !self.alone && self.coarse.shape(cond) == Shape::Data {
+            return self.own_ways(cond, then, otherwise);
+        }
         let cond = self.agreed(cond);
         let (no, end) = (self.new_label(), self.new_label());
         self.site += 1;
@@ -500,10 +507,35 @@ impl<'a> Emit<'a> {
         self.label(end);
     }
 
+    /// A branch that each lane takes as its data say, one after the other.
+    fn own_ways(&mut self, cond: Operand, then: &Block, otherwise: &Block) {
+        let (end, site) = (self.new_label(), self.site);
+        let own: Vec<Reg> = (0..self.coarse.lanes as usize)
+            .map(|lane| {
+                self.lane = lane;
+                self.operand(cond)
+            })
+            .collect();
+        if otherwise.is_empty() {
+            // Most often none of them has to.
+            let any = own[1..]
+                .iter()
+                .fold(own[0].clone(), |any, own| self.op(Width::Pred, "or.pred", &[&any, own]));
+            self.line(&format!("@!{any} bra $L{end};"));
+        }
+        self.alone = true;
+        for lane in 0..own.len() {
+            (self.lane, self.site) = (lane, site);
+            self.branch(cond, then, otherwise);
+        }
+        (self.lane, self.alone) = (0, false);
+        self.label(end);
+    }
+
     /// A condition that all lanes of the thread agree on. Where they do not, the thread starts again with one at a time.
     fn agreed(&mut self, cond: Operand) -> Reg {
         let mut all = self.operand(cond);
-        if self.coarse.shape(cond) == Shape::Uniform {
+        if self.alone || self.coarse.shape(cond) == Shape::Uniform {
             return all;
         }
         let mut any = all.clone();

@@ -2,18 +2,23 @@
 //!
 //! A thread that runs four neighbours along x reads and writes 16 bytes at once and has four chains of arithmetic in
 //! flight. Lanes that never meet may run in any order, also line by line beside each other, so a program without barriers,
-//! subgroups and workgroup memory can be run so. Flow must be the same for a thread's lanes: where a condition on the
-//! lanes' places (`id < len`, most often) divides them, the thread starts again and takes them one by one, which is why
-//! such a condition may only stand before everything that has an effect.
+//! subgroups and workgroup memory can be run so. Where a condition on the lanes' places (`id < len`, most often) divides
+//! them, the thread starts again and takes them one by one, which is why such a condition may only stand before everything
+//! that has an effect. Where their data divide them, each takes its own way in turn, as far as the branch goes.
 //!
-//! Not here: lanes whose data divide them. They stay one to a thread, as the hardware wants them.
+//! Not here: lanes whose data divide them for long or with effects, by loops and stores. They stay one to a thread, as the
+//! hardware wants them.
 
 use vyre_foundation::ir::{
-    Axis, Block, BufferKind, BuiltinOp, ComputeOp, Node, Operand, ProgramParts, Value, walk,
+    Axis, Block, BufferKind, BuiltinOp, ComputeOp, DataType, Node, Operand, ProgramParts, Value, walk,
 };
 
-/// Lines that a thread's lanes may have together: beyond, registers run out.
-const LINES_MAX: usize = 256;
+/// Lines that a thread's lanes may have together: beyond, registers run out. Measured with elementary functions on an H200.
+const LINES_MAX: usize = 264;
+/// What a quotient or a root in f64 counts for: over its branch nothing of the next lane begins.
+const QUOTIENT_LINES: usize = 32;
+/// Trips of a loop that lanes may take one after the other.
+const TRIPS_MAX: u64 = 64;
 /// Threads of a workgroup on the device.
 const THREADS: u32 = 256;
 
@@ -58,20 +63,20 @@ impl Coarse {
     /// The plan for a program, where one pays.
     pub(super) fn plan(parts: &ProgramParts) -> Option<Coarse> {
         let widest = wide_access(parts)?;
-        let lanes = 16u32.div_euclid(widest).min(4);
-        let [x, y, z] = parts.workgroup;
         let apart = parts.buffers.iter().any(|buffer| matches!(buffer.kind, BufferKind::Workgroup));
-        if apart || parts.subgroup.is_some() || lanes < 2 || !x.is_multiple_of(lanes) {
+        if apart || parts.subgroup.is_some() {
             return None;
         }
-        let mut lines = 0;
-        walk(&parts.body.block, |_, _, _| lines += 1);
-        if lines * lanes as usize > LINES_MAX {
-            return None;
-        }
+        [4, 2].into_iter().filter(|lanes| lanes * widest <= 16).find_map(|lanes| Coarse::of(parts, lanes))
+    }
+
+    /// The plan with so many lanes in a thread.
+    fn of(parts: &ProgramParts, lanes: u32) -> Option<Coarse> {
+        let ([x, y, z], block) = (parts.workgroup, &parts.body.block);
         let mut plan = Coarse { lanes, ..Coarse::none(parts) };
-        while plan.spread(&parts.body.block) {}
-        if !plan.has_wide_access(&parts.body.block) || !plan.is_possible(&parts.body.block, 0, &mut false) {
+        while plan.spread(block, false) {}
+        let fits = x.is_multiple_of(lanes) && plan.lines(block) * lanes as usize <= LINES_MAX;
+        if !fits || !plan.has_wide_access(block) || !plan.is_possible(block, 0, &mut false) {
             return None;
         }
         // Whole workgroups of the program, side by side along x.
@@ -112,8 +117,18 @@ impl Coarse {
         raised
     }
 
-    /// One walk that finds more values and locals to differ; false once there are none.
-    fn spread(&mut self, block: &Block) -> bool {
+    /// Lines that a thread's lanes have beside each other.
+    fn lines(&self, block: &Block) -> usize {
+        let of = |node: &Node| match node {
+            Node::If { cond, .. } if self.shape(*cond) == Shape::Data => 1,
+            Node::Compute { op: ComputeOp::Div | ComputeOp::Sqrt, ty: DataType::F64, .. } => QUOTIENT_LINES,
+            other => 1 + other.blocks().map(|inner| self.lines(inner)).sum::<usize>(),
+        };
+        block.iter().map(of).sum()
+    }
+
+    /// One walk that finds more values and locals to differ; false once there are none. `apart` where lanes go their own ways.
+    fn spread(&mut self, block: &Block, apart: bool) -> bool {
         let mut changed = false;
         for node in block {
             changed |= match node {
@@ -136,11 +151,16 @@ impl Coarse {
                     self.raise(*result, Shape::Data)
                 }
                 Node::Var { local, init: value, .. } | Node::Set { local, value, .. } => {
-                    let spread = self.shape(*value) != Shape::Uniform && !self.is_spread(local.index());
+                    let differs = apart || self.shape(*value) != Shape::Uniform;
+                    let spread = differs && !self.is_spread(local.index());
                     self.locals[local.index()] |= spread;
                     spread
                 }
-                other => other.blocks().filter(|inner| self.spread(inner)).count() > 0,
+                other => {
+                    let apart =
+                        apart || matches!(other, Node::If { cond, .. } if self.shape(*cond) == Shape::Data);
+                    other.blocks().filter(|inner| self.spread(inner, apart)).count() > 0
+                }
             };
         }
         changed
@@ -173,11 +193,14 @@ impl Coarse {
     /// Whether flow can be shared: `effect` tells whether something before may have had one.
     fn is_possible(&self, block: &Block, depth: usize, effect: &mut bool) -> bool {
         block.iter().all(|node| match node {
+            Node::If { cond, then, otherwise } if self.shape(*cond) == Shape::Data => {
+                [then, otherwise].iter().all(|arm| arm.iter().all(is_quick))
+            }
             Node::If { cond, then, otherwise } => {
                 let shared = match self.shape(*cond) {
                     Shape::Uniform => true,
                     Shape::Linear | Shape::Placed => depth == 0 && !*effect,
-                    Shape::Data => false,
+                    Shape::Data => unreachable!("the case before"),
                 };
                 // Both arms start from the same past; what follows has both behind it.
                 let mut in_else = *effect;
@@ -228,6 +251,26 @@ impl Coarse {
             }
         });
         found
+    }
+}
+
+/// Whether lanes may do it one after the other: without effects, and without long loops, in which they would wait for each
+/// other.
+fn is_quick(node: &Node) -> bool {
+    match node {
+        Node::Compute { .. }
+        | Node::Builtin { .. }
+        | Node::Load { .. }
+        | Node::Len { .. }
+        | Node::Var { len: None, .. }
+        | Node::Get { index: None, .. }
+        | Node::Set { index: None, .. } => true,
+        Node::If { then, otherwise, .. } => [then, otherwise].iter().all(|arm| arm.iter().all(is_quick)),
+        Node::For { lo, hi, body, .. } => {
+            let trips = lo.literal().zip(hi.literal()).map(|(lo, hi)| hi.bits().saturating_sub(lo.bits()));
+            trips.is_some_and(|trips| trips <= TRIPS_MAX) && body.iter().all(is_quick)
+        }
+        _ => false,
     }
 }
 
