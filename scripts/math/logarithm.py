@@ -62,7 +62,7 @@ def log(name, base, one_plus):
     b = f.let("b", z.bits("u64"))
     d = f.let("d", b - OFF)
     i = f.let("i", (d >> SHIFT).cast("u32") & (N - 1))
-    k = f.let("k", (d.bits("i64") >> 52).cast("f64"))
+    k = f.let("k", (d.bits("i64") >> 52).cast("i32").cast("f64"))
     m = f.let("m", (b - (d & 0xFFF0000000000000)).bits("f64"))
     c = f.let("c", f.load("math.log.inverse", "f64", i))
     r = f.let("r", f.fma(m, c, -1.0))

@@ -2,8 +2,8 @@
 
 from mpmath import mp, mpf
 
-from exponential import double
-from vyre import Fn, fpminimax
+from exponential import double, split
+from vyre import Fn, fpminimax, table
 
 mp.prec = 400
 
@@ -54,50 +54,82 @@ def hypot():
     return f.ret(f.select(either, float("inf"), w))
 
 
-def erfc_core():
-    """exp(-s) * erfcx(a) with s = a^2 and 0 <= a: erfcx(a) (1 + 2 a) is a polynomial in (a - 4) / (a + 4)."""
-    f = Fn("math.erfc.core", [("a", "f64"), ("s", "f64")], "f64")
-    a, s = f.params
-    # Beyond this the result rounds to 0 in every narrow type.
-    a = f.let("a", f.select(a > 12.0, 12.0, a))
-    g = "4*(1+x)/(1-x)"
-    c = fpminimax(f"exp(({g})^2)*erfc({g})*(1+2*({g}))", list(range(25)), "[-1;0.501]", mode="relative")
-    t = f.let("t", (a - 4.0) / (a + 4.0))
-    p = f.estrin(t, c)
-    e = f.let("e", f.call("math.exp.wide", -s))
-    return f.ret(e * (p / f.fma(a, 2.0, 1.0)))
+# Centers of erf and erfc are the multiples of this, up to where everything narrow is 1 or 0.
+STEP = 1 / 64
+ERF_LAST, ERFC_LAST = 256, 656
+
+
+def erf_tables():
+    centers = [mpf(i) * STEP for i in range(ERFC_LAST + 1)]
+    yield table("math.erf.slope", "f64", [double(2 / mp.sqrt(mp.pi) * mp.exp(-c * c)) for c in centers])
+    yield table("math.erf.center", "f64", [double(mp.erf(c)) for c in centers[: ERF_LAST + 1]])
+    yield table("math.erfc.center", "f64", [double(mp.erfc(c)) for c in centers])
+
+
+def erf_rise(f, k, r, degrees):
+    """The center's index, the slope at the center c = k / 64, and with it erf(c + r) - erf(c) for |r| <= 1/128.
+
+    That is the integral of exp(-2 c t - t^2) over t from 0 to r, times the slope. In t^2 it is a series of few terms, whose
+    factors are the integrals of t^m exp(-2 c t): series in u = 2 c r. What is cut off is below 2^-56 of the result."""
+    i = f.let("i", k.cast("i32").bits("u32"))
+    slope = f.let("slope", f.load("math.erf.slope", "f64", i))
+    w = f.let("w", k * r)
+    v = f.let("v", r * r)
+    sums = []
+    for half, top in enumerate(degrees):
+        m, scale = 2 * half, mpf(-1) ** half / mp.factorial(half)
+        sums.append(f.estrin(w, [
+            double(scale * (-2 * mpf(STEP)) ** n / mp.factorial(n) / (n + m + 1)) for n in range(top + 1)
+        ]))
+    total = sums.pop()
+    while sums:
+        total = f.let("p", f.fma(v, total, sums.pop()))
+    return i, slope, f.let("rise", r * total)
 
 
 def erf():
-    """Below 1 a polynomial in x^2 times x, else 1 - erfc(x)."""
+    """A table of erf at multiples of 1/64, and the way from there. Beyond 4 it is 1 in every narrow type. At most 3 units."""
     f = Fn("math.erf.wide", [("x", "f64")], "f64")
     (x,) = f.params
     a = f.let("a", x.abs())
-    s = f.let("s", a * a)
-    c = fpminimax("erf(sqrt(x))/sqrt(x)", list(range(14)), "[1b-60;1.0001]", mode="relative")
-    near = f.let("near", a * f.estrin(s, c))
-    far = f.let("far", 1.0 - f.call("math.erfc.core", a, s))
-    y = f.let("y", f.select(a < 1.0, near, far))
-    return f.ret(y.copysign(x))
+    a = f.let("a", f.select(a > ERF_LAST * STEP, ERF_LAST * STEP, a))
+    k = f.let("k", (a * (1 / STEP)).round())
+    i, slope, rise = erf_rise(f, k, f.let("r", f.fma(k, -STEP, a)), (7, 4, 2, 0))
+    return f.ret(f.fma(slope, rise, f.load("math.erf.center", "f64", i)).copysign(x))
+
+
+def erfc_core():
+    """erfc(k / 64 + r) for 0 <= k <= 656, as erf."""
+    f = Fn("math.erfc.core", [("k", "f64"), ("r", "f64")], "f64")
+    k, r = f.params
+    i, slope, rise = erf_rise(f, k, r, (11, 7, 4, 2))
+    return f.ret(f.fma(-slope, rise, f.load("math.erfc.center", "f64", i)))
 
 
 def erfc():
-    """exp(-x^2) erfcx(x); the square of an f32 is exact in f64."""
+    """Of the magnitude, and 2 less that below 0. Beyond the table it rounds to 0 in every narrow type."""
     f = Fn("math.erfc.wide", [("x", "f64")], "f64")
     (x,) = f.params
     a = f.let("a", x.abs())
-    y = f.let("y", f.call("math.erfc.core", a, f.let("s", a * a)))
+    a = f.let("a", f.select(a > ERFC_LAST * STEP, ERFC_LAST * STEP, a))
+    k = f.let("k", (a * (1 / STEP)).round())
+    y = f.let("y", f.call("math.erfc.core", k, f.let("r", f.fma(k, -STEP, a))))
     return f.ret(f.select(x < 0.0, 2.0 - y, y))
 
 
 def gelu():
-    """x / 2 * erfc(-x / sqrt(2)); the square is taken of x itself, where it is exact."""
+    """x / 2 * erfc(-x / sqrt(2)), with 1 / sqrt(2) in two parts. Beyond the table it rounds to 0 in every narrow type."""
     f = Fn("math.gelu.wide", [("x", "f64")], "f64")
     (x,) = f.params
-    h = f.let("held", f.select(x < -40.0, -40.0, x))
-    a = f.let("a", h.abs() * double(1 / mp.sqrt(2)))
-    y = f.let("y", f.call("math.erfc.core", a, f.let("s", (h * h) * 0.5)))
-    y = f.let("y", f.select(h > 0.0, 2.0 - y, y))
+    inverse, inverse_low = split(1 / mp.sqrt(2))
+    last = 14.4
+    a = f.let("a", x.abs())
+    a = f.let("a", f.select(a > last, last, a))
+    k = f.let("k", (a * (inverse / STEP)).round())
+    r = f.let("r", f.fma(a, inverse_low, f.fma(a, inverse, -(k * STEP))))
+    y = f.let("y", f.call("math.erfc.core", k, r))
+    y = f.let("y", f.select(x > 0.0, 2.0 - y, y))
+    h = f.let("held", f.select(x < -last, -last, x))
     return f.ret(beyond_half(f, x, f.let("r", (h * 0.5) * y)))
 
 
@@ -145,8 +177,9 @@ def text():
     yield cbrt()
     yield rsqrt()
     yield hypot()
-    yield erfc_core()
+    yield from erf_tables()
     yield erf()
+    yield erfc_core()
     yield erfc()
     yield gelu()
     yield silu()

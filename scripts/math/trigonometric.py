@@ -24,12 +24,23 @@ SIN = fpminimax("(sin(sqrt(x))/sqrt(x)-1)/x", [0, 1, 2, 3, 4, 5], "[1b-60;0.6169
 COS = fpminimax("(cos(sqrt(x))-1+x/2)/x^2", [0, 1, 2, 3, 4, 5], "[1b-60;0.6169]", mode="relative")
 
 
-def sine_cosine_parts(f, x):
-    """The remainder r of x modulo pi/2 and the quadrant as u32."""
-    p1, p2 = split(mp.pi / 2)
-    k = f.let("k", (x * double(2 / mp.pi)).round())
-    r = f.let("r", f.fma(k, -p1, x))
-    rr = f.let("near", f.fma(k, -p2, r))
+# On [-pi/2, pi/2].
+HALF_TURN = fpminimax("(sin(sqrt(x))/sqrt(x)-1)/x", list(range(8)), "[1b-60;2.4675]", mode="relative")
+
+
+def remainder(f, x, kind):
+    """The remainder r of x modulo pi/2 for tan, or pi for sin, and which multiple was taken, as u32; for cos of x less pi/2
+    modulo pi."""
+    per = 1 if kind == "tan" else 2
+    p1, p2 = split(mp.pi / 2 * per)
+    inverse = double(2 / mp.pi / per)
+    if kind == "cos":
+        k = f.let("k", f.fma(x, inverse, -0.5).round())
+        n = f.let("n", k + 0.5)
+    else:
+        n = k = f.let("k", (x * inverse).round())
+    r = f.let("r", f.fma(n, -p1, x))
+    rr = f.let("near", f.fma(n, -p2, r))
     q = f.let("q", k.cast("i32").bits("u32"))
     rv = f.var("r", "f64", rr)
     qv = f.var("q", "u32", q)
@@ -51,16 +62,24 @@ def sine_cosine_parts(f, x):
         # In units of 2^-62.
         v = f.let("v", m * hi + m.mul_hi(lo))
         below = f.let("below", m * lo)
-        turn = f.let("turn", (v + (1 << 61)) >> 62)
-        part = f.let("part", (v - (turn << 62)).bits("i64").cast("f64"))
+        width = 61 + per
+        if kind == "cos":
+            turn = f.let("turn", v >> width)
+            v = f.let("v", v - (1 << 62))
+        else:
+            turn = f.let("turn", (v + (1 << (width - 1))) >> width)
+        part = f.let("part", (v - (turn << width)).bits("i64").cast("f64"))
         rest = f.let("rest", below.cast("f64"))
         # The low word decides only where the high one is small, and then it is exact.
         u = f.let("u", f.fma(rest, 2.0**-64, part))
         g = f.let("g", u * double(mp.pi / 2 / 2**62))
-        negative = f.let("negative", x < 0.0)
-        f.set(rv, f.let("g", f.select(negative, -g, g)))
         t = f.let("turn", turn.cast("u32"))
-        f.set(qv, f.let("turn", f.select(negative, 0 - t, t)))
+        if kind != "cos":
+            negative = f.let("negative", x < 0.0)
+            g = f.let("g", f.select(negative, -g, g))
+            t = f.let("turn", f.select(negative, 0 - t, t))
+        f.set(rv, g)
+        f.set(qv, t)
     return f.get(rv), f.get(qv)
 
 
@@ -91,16 +110,22 @@ def by_quadrant(f, q, s, c, kind):
 
 
 def trig(kind):
-    """x modulo pi/2: below 2^15 by subtracting k pi/2 in two parts, the first of them exactly; from there on by multiplying the
-    24 bits of x with the 128 bits of 2/pi that matter for its exponent. Both leave a relative error of 2^-53. Polynomials
-    for sine and cosine on [-pi/4, pi/4], off by 2^-54; the quadrant chooses. At most 2 units of f64, 3 for the tangent."""
+    """x modulo pi, or pi/2 for the tangent: below 2^15 by subtracting k pi in two parts, the first of them exactly; from there on
+    by multiplying the 24 bits of x with the 128 bits of 2/pi that matter for its exponent. Both leave a relative error of
+    2^-53. Sine and cosine are one polynomial for the sine on [-pi/2, pi/2], off by 2^-60: the cosine is that of an angle a
+    quarter turn on. The tangent is a quotient of two on [-pi/4, pi/4], off by 2^-54. At most 3 units of f64."""
     f = Fn(f"math.{kind}.wide", [("x", "f64")], "f64")
     (x0,) = f.params
     # Infinities have no remainder.
     x = f.let("x", f.select(x0.abs().eq(float("inf")), float("nan"), x0))
-    r, q = sine_cosine_parts(f, x)
+    r, q = remainder(f, x, kind)
     z = f.let("z", r * r)
-    y = f.let("y", by_quadrant(f, q, sin_poly(f, r, z), cos_poly(f, r, z), kind))
+    if kind == "tan":
+        y = f.let("y", by_quadrant(f, q, sin_poly(f, r, z), cos_poly(f, r, z), kind))
+    else:
+        y = f.let("y", f.fma(f.let("cube", z * r), f.estrin(z, HALF_TURN), r))
+        flip = f.let("flip", f.op("eq" if kind == "cos" else "ne", "u32", q & 1, 0))
+        y = f.let("y", f.select(flip, -y, y))
     if kind == "cos":
         return f.ret(y)
     # Also for the sign of zero.

@@ -92,7 +92,7 @@ def pair_series(f, x, coefficients, count):
 
 
 def near_boundary(f, w):
-    off = f.let("off", ((w.bits("u64") + 64) & 0xFFFFFFF))
+    off = f.let("off", (w.bits("u64").cast("u32") + 64) & 0xFFFFFFF)
     return f.let("near", off < 128)
 
 
@@ -110,7 +110,7 @@ def pow_log(f, a):
     b = f.let("b", a.bits("u64"))
     d = f.let("d", b - OFF)
     i = f.let("i", (d >> SHIFT).cast("u32") & (LOG_N - 1))
-    k = f.let("k", (d.bits("i64") >> 52).cast("f64"))
+    k = f.let("k", (d.bits("i64") >> 52).cast("i32").cast("f64"))
     m = f.let("m", (b - (d & 0xFFF0000000000000)).bits("f64"))
     r = f.let("r", f.fma(m, f.load("math.log.inverse", "f64", i), -1.0))
     return k, i, r
@@ -196,6 +196,15 @@ def pow_special(f, regular):
     safe = f.let("safe", f.select(usual, a, 1.0))
     power = f.let("power", f.select(usual, y, 1.0))
     w = f.let("w", f.call(regular, safe, power))
+    out = f.var("w", "f64", w)
+    with f.if_(f.op("not", "bool", usual & f.let("positive", x > 0.0))):
+        f.set(out, f.let("special", pow_unusual(f, a, usual, w)))
+    return f.get(out)
+
+
+def pow_unusual(f, a, usual, w):
+    x, y = f.params
+    inf = float("inf")
     # 0 or infinity: to a power above 0 it stays, below 0 it turns over. An infinite power does it to all but 1.
     turned = f.let("turned", f.op("ne", "bool", a < 1.0, y > 0.0))
     limit = f.let("limit", f.select(turned, inf, 0.0))
@@ -262,10 +271,13 @@ def atan2():
     y, x = f.params
     inf = float("inf")
     b, a = f.let("b", y.abs()), f.let("a", x.abs())
-    # Infinities count as ones against zeros, or against each other.
-    both = f.let("infinite", a.eq(inf) | b.eq(inf))
-    a = f.let("a", f.select(both, f.let("far", a.eq(inf).cast("f64")), a))
-    b = f.let("b", f.select(both, f.let("far", b.eq(inf).cast("f64")), b))
+    # Infinities count as ones against zeros, or against each other. What is not a number makes all of it so.
+    av, bv = f.var("a", "f64", a), f.var("b", "f64", b)
+    with f.if_(f.op("not", "bool", (a < inf) & (b < inf))):
+        unknown = f.let("unknown", x.ne(x) | y.ne(y))
+        for v, is_far in ((av, a.eq(inf)), (bv, b.eq(inf))):
+            f.set(v, f.let("far", f.select(unknown, float("nan"), is_far.cast("f64"))))
+    a, b = f.get(av), f.get(bv)
     steep = f.let("steep", b > a)
     left = f.let("left", f.op("copysign", "f64", 1.0, x) < 0.0)
     n = f.let("n", f.select(steep, a, b))
@@ -285,8 +297,7 @@ def atan2():
         bits = f.let("bits", q.bits("u64"))
         odd = f.let("odd", (f.select(less, bits - 1, bits) | 1).bits("f64"))
         f.set(out, f.let("odd", f.select(tiny, odd, f.get(out))))
-    w = f.let("w", f.get(out).copysign(y))
-    return f.ret(f.select(f.let("unknown", x.ne(x) | y.ne(y)), float("nan"), w))
+    return f.ret(f.get(out).copysign(y))
 
 
 def text():

@@ -71,7 +71,7 @@ cargo run --release -p vyre-cli -- bench math                 # time beside core
 
 Arguments are reduced with tables, polynomials in f64 do the rest, and the result has an error of one or two units of f64's last
 place, 29 bits beyond what f32 keeps. The arguments whose result lies so near to a boundary that this error decides are few; for
-functions of one argument they are known, because all were tried, and a branch looks them up. For `pow` and `atan2` a second step
+functions of one argument they are known, because all were tried, and are asked for. For `pow` and `atan2` a second step
 in pairs of f64 decides them. `scripts/math/derive.py` derives every table and coefficient.
 
 In the table, `T` is f16, bf16, f32 or f64. Cost is lines of the optimised f32 function: those that every lane runs, and all

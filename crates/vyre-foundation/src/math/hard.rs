@@ -29,12 +29,22 @@ pub(super) const HARD: &[(&str, &[[u32; 2]])] = &[
             [0xbb0ec8c4, 0xbb0ef0a5],
         ],
     ),
-    ("sin", &[[0x46199998, 0xbeb1fa5d], [0xc6199998, 0x3eb1fa5d]]),
+    (
+        "sin",
+        &[
+            [0x46199998, 0xbeb1fa5d],
+            [0x55cafb2a, 0xbf7e7a17],
+            [0xc6199998, 0x3eb1fa5d],
+            [0xd5cafb2a, 0x3f7e7a17],
+        ],
+    ),
     (
         "cos",
         &[
+            [0x5922aa80, 0x3f08aebf],
             [0x5f18b878, 0x3f7f14bb],
             [0x6115cb11, 0x3f78142f],
+            [0xd922aa80, 0x3f08aebf],
             [0xdf18b878, 0x3f7f14bb],
             [0xe115cb11, 0x3f78142f],
         ],
@@ -54,7 +64,9 @@ pub(super) const HARD: &[(&str, &[[u32; 2]])] = &[
         ],
     ),
     ("acosh", &[[0x655890d3, 0x4254d1f9], [0x6eb1a8ec, 0x42845a89]]),
+    ("erf", &[[0x3940ead6, 0x3959af14], [0xb940ead6, 0xb959af14]]),
+    ("erfc", &[[0xb76c9f62, 0x3f800085]]),
     ("sigmoid", &[[0xba928601, 0x3effdb5f]]),
-    ("gelu", &[[0x37b0a46f, 0x3730a531], [0xb7b0a46f, 0xb730a3ad]]),
+    ("gelu", &[[0x37b0a46f, 0x3730a531]]),
     ("softplus", &[[0x39ea41d0, 0x3f3180bd]]),
 ];

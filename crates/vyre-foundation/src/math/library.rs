@@ -10,6 +10,11 @@ use std::sync::LazyLock;
 /// The functions in f64 and their tables as a program, as `scripts/math/derive.py` writes them.
 pub const LIBRARY: &str = include_str!("library.vyre");
 
+/// Hard cases that are asked for by their arguments alone; more are asked for only where a result is near a boundary.
+const CHOSEN_MAX: usize = 4;
+
+const SIGN: u32 = 1 << 31;
+
 struct Library {
     program: Program,
     functions: FxHashMap<Box<str>, FunctionId>,
@@ -69,19 +74,36 @@ fn narrow(text: &mut String, name: &str, operands: usize, ty: DataType, hard: &[
         let _ = writeln!(text, "%{name}.wide = cast.f64 %{name}");
     }
     let args: Vec<String> = names.iter().map(|name| format!("%{name}.wide")).collect();
-    let _ = writeln!(text, "%w = call @math.{name}.wide({})\n%r = cast.{ty} %w", args.join(", "));
+    let _ = writeln!(text, "%w = call @math.{name}.wide({})\n%r.0 = cast.{ty} %w", args.join(", "));
+    let is_even = hard.iter().all(|[x, r]| hard.contains(&[x ^ SIGN, *r]));
+    let hard = hard.iter().filter(|[x, _]| !is_even || x & SIGN == 0);
+    let hard: Vec<[f32; 2]> = hard.map(|pair| pair.map(f32::from_bits)).collect();
     if hard.is_empty() {
-        text.push_str("return %r\n}\n");
+        text.push_str("return %r.0\n}\n");
+        return;
+    }
+    let key = if is_even { "%abs" } else { "%x" };
+    if is_even {
+        text.push_str("%abs = abs.f32 %x\n");
+    }
+    if hard.len() <= CHOSEN_MAX {
+        for (at, [x, r]) in hard.iter().enumerate() {
+            let next = at + 1;
+            let _ = writeln!(
+                text,
+                "%is.{at} = eq.f32 {key}, {x:e}\n%r.{next} = select.f32 %is.{at}, {r:e}, %r.{at}"
+            );
+        }
+        let _ = writeln!(text, "return %r.{}\n}}", hard.len());
         return;
     }
     // Halfway between two f32 is a 1 and 28 zeros in the bits that rounding drops; near that is a few units either way.
     text.push_str(
-        "%bits = bitcast.u64 %w\n%dropped = and.u64 %bits, 0x1fffffff\n%off = sub.u64 %dropped, 0x0ffffff0\n\
-         %near = lt.u64 %off, 32\nvar $r : f32 = %r\nif %near {\n%key = bitcast.u32 %x\n",
+        "%bits = bitcast.u64 %w\n%low = cast.u32 %bits\n%dropped = and.u32 %low, 0x1fffffff\n\
+         %off = sub.u32 %dropped, 0x0ffffff0\n%near = lt.u32 %off, 32\nvar $r : f32 = %r.0\nif %near {\n",
     );
     for (at, [x, r]) in hard.iter().enumerate() {
-        let r = f32::from_bits(*r);
-        let _ = writeln!(text, "%is{at} = eq.u32 %key, {x:#x}\nif %is{at} {{\nset.f32 $r, {r:e}\n}}");
+        let _ = writeln!(text, "%is.{at} = eq.f32 {key}, {x:e}\nif %is.{at} {{\nset.f32 $r, {r:e}\n}}");
     }
     text.push_str("}\n%known = get.f32 $r\nreturn %known\n}\n");
 }
