@@ -1,7 +1,8 @@
 //! Every step from text to optimised program on 10k, 100k and 1M lines: the time per line must not grow.
 //!
-//! Three shapes of program: `mixed` has what kernels have (loops, branches, locals, loads, stores, a barrier), `chain` is
-//! one long block in which each line reads the one before, and `loops` is one loop after the other.
+//! Shapes of program: `mixed` has what kernels have (loops, branches, locals, loads, stores, a barrier), `chain` is one
+//! long block in which each line reads the one before, `loops` is one loop after the other, `carried` has locals whose
+//! values need many trips to arrive, and `divergent` is wrong everywhere.
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
@@ -100,64 +101,63 @@ fn loops(lines: usize) -> String {
     text + "}\n"
 }
 
+/// Locals that each take the value of the one before, in the wrong order and a hundred loops deep: a value needs a trip
+/// of the loop for every step, and a checker that walks in circles needs a walk for each.
+fn carried(lines: usize) -> String {
+    let count = lines / 3;
+    let declared = (0..count).map(|k| format!("  var $x{k} : u32 = 0\n"));
+    let loops = (0..100).map(|k| format!("  for %j{k} in 0..2 {{\n"));
+    let carried =
+        (1..count).rev().map(|k| format!("  %v{k} = get.u32 $x{}\n  set.u32 $x{k}, %v{k}\n", k - 1));
+    let end = format!("  set.u32 $x0, %l\n  barrier\n{}}}\n", "  }\n".repeat(100));
+    HEADER.to_string() + &declared.chain(loops).chain(carried).collect::<String>() + &end
+}
+
+/// Barriers in divergent flow everywhere: the cost of finding and explaining.
+fn divergent(lines: usize) -> String {
+    let line = |k: usize| format!("  %c{k} = eq.u32 %l, {k}\n  if %c{k} {{\n    barrier\n  }}\n");
+    HEADER.to_string() + &(0..lines / 3).map(line).collect::<String>() + "}\n"
+}
+
+fn owned(source: &str) -> String {
+    source.to_owned()
+}
+
 fn parsed(source: &str) -> Program {
     text::parse(source).unwrap_or_else(|findings| panic!("{}", findings[0])).program
+}
+
+fn encoded(source: &str) -> Vec<u8> {
+    parsed(source).to_bytes()
 }
 
 fn valid(source: &str) -> ValidProgram {
     validate(&parsed(source)).unwrap_or_else(|findings| panic!("{}", findings[0]))
 }
 
-#[divan::bench(args = SIZES, max_time = 2)]
-fn parse(bencher: Bencher<'_, '_>, lines: usize) {
-    let source = mixed(lines);
-    bencher.counter(ItemsCount::new(lines)).bench_local(|| text::parse(&source).expect("it parses"));
+/// `name: what is made ready from a shape, what is measured on it;`
+macro_rules! steps {
+    ($($name:ident: $ready:ident($shape:ident), $step:expr;)*) => {$(
+        #[divan::bench(args = SIZES, max_time = 2)]
+        fn $name(bencher: Bencher<'_, '_>, lines: usize) {
+            let ready = $ready(&$shape(lines));
+            bencher.counter(ItemsCount::new(lines)).bench_local(|| $step(&ready));
+        }
+    )*};
 }
 
-#[divan::bench(args = SIZES, max_time = 2)]
-fn check(bencher: Bencher<'_, '_>, lines: usize) {
-    let program = parsed(&mixed(lines));
-    bencher.counter(ItemsCount::new(lines)).bench_local(|| validate(&program).expect("it is valid"));
-}
-
-#[divan::bench(args = SIZES, max_time = 2)]
-fn optimise_mixed(bencher: Bencher<'_, '_>, lines: usize) {
-    let program = valid(&mixed(lines));
-    bencher.counter(ItemsCount::new(lines)).bench_local(|| optimise(&program));
-}
-
-#[divan::bench(args = SIZES, max_time = 2)]
-fn optimise_chain(bencher: Bencher<'_, '_>, lines: usize) {
-    let program = valid(&chain(lines));
-    bencher.counter(ItemsCount::new(lines)).bench_local(|| optimise(&program));
-}
-
-#[divan::bench(args = SIZES, max_time = 2)]
-fn optimise_loops(bencher: Bencher<'_, '_>, lines: usize) {
-    let program = valid(&loops(lines));
-    bencher.counter(ItemsCount::new(lines)).bench_local(|| optimise(&program));
-}
-
-#[divan::bench(args = SIZES, max_time = 2)]
-fn analyse_bounds(bencher: Bencher<'_, '_>, lines: usize) {
-    let program = valid(&mixed(lines));
-    bencher.counter(ItemsCount::new(lines)).bench_local(|| range::analyse(&program));
-}
-
-#[divan::bench(args = SIZES, max_time = 2)]
-fn print(bencher: Bencher<'_, '_>, lines: usize) {
-    let program = parsed(&mixed(lines));
-    bencher.counter(ItemsCount::new(lines)).bench_local(|| text::print(&program));
-}
-
-#[divan::bench(args = SIZES, max_time = 2)]
-fn encode(bencher: Bencher<'_, '_>, lines: usize) {
-    let program = parsed(&mixed(lines));
-    bencher.counter(ItemsCount::new(lines)).bench_local(|| program.to_bytes());
-}
-
-#[divan::bench(args = SIZES, max_time = 2)]
-fn decode(bencher: Bencher<'_, '_>, lines: usize) {
-    let bytes = parsed(&mixed(lines)).to_bytes();
-    bencher.counter(ItemsCount::new(lines)).bench_local(|| Program::from_bytes(&bytes).expect("it decodes"));
+steps! {
+    parse: owned(mixed), |source: &String| text::parse(source).expect("it parses");
+    format: owned(mixed), |source: &String| text::format(source).expect("it parses");
+    print: parsed(mixed), text::print;
+    encode: parsed(mixed), Program::to_bytes;
+    decode: encoded(mixed), |bytes: &Vec<u8>| Program::from_bytes(bytes).expect("it decodes");
+    validate_mixed: parsed(mixed), |program: &Program| validate(program).expect("it is valid");
+    validate_chain: parsed(chain), |program: &Program| validate(program).expect("it is valid");
+    validate_carried: parsed(carried), |program: &Program| validate(program).expect("it is valid");
+    validate_divergent: parsed(divergent), |program: &Program| validate(program).expect_err("divergent").len();
+    optimise_mixed: valid(mixed), optimise;
+    optimise_chain: valid(chain), optimise;
+    optimise_loops: valid(loops), optimise;
+    analyse_bounds: valid(mixed), range::analyse;
 }
