@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vyre_driver::routing::{Choice, dispatch, route};
 use vyre_driver::{
-    BackendError, CancelToken, DispatchConfig, ErrorCode, HandleFault, ResidentDispatchStep,
-    ResidentReadRange, VyreBackend, pipeline, registry,
+    BackendError, CancelToken, DispatchConfig, ErrorCode, HandleFault, VyreBackend, pipeline, registry,
 };
 use vyre_driver_reference::ReferenceBackend;
 use vyre_foundation::diagnostic::Place;
@@ -73,47 +72,6 @@ fn what_is_wrong_is_refused_before_any_launch() {
     let wide = DispatchConfig { workgroup_override: Some([2048, 1, 1]), ..DispatchConfig::default() };
     assert_eq!(code(backend.dispatch(&scale(), &inputs, &wide)), ErrorCode::InvalidProgram);
     assert_eq!(backend.backend_metric_snapshot()[0], ("dispatches", 0));
-}
-
-#[test]
-fn resident_buffers_keep_what_programs_leave_in_them() {
-    let backend = ReferenceBackend::default();
-    let [k, x, y] = [4, 12, 12].map(|bytes| backend.allocate_resident(bytes).unwrap());
-    assert_eq!(backend.download_resident(&y).unwrap(), [0; 12], "resident memory starts at zero");
-    backend.upload_resident_many(&[(&k, &words(&[2])), (&x, &words(&[1, 2, 3]))]).unwrap();
-    let resources = [k.clone(), x.clone(), y.clone()];
-    let program = scale();
-    let config = DispatchConfig::default();
-    let timed = backend.dispatch_resident_timed(&program, &resources, &config).unwrap();
-    assert!(timed.wall_ns >= timed.wait_ns.unwrap() && timed.device_ns.is_none());
-    backend.upload_resident_at(&x, 4, &words(&[50])).unwrap();
-    backend.dispatch_resident_timed(&program, &resources, &config).unwrap();
-    assert_eq!(backend.download_resident(&y).unwrap(), words(&[4, 104, 12]));
-    assert_eq!(backend.download_resident_range(&y, 4, 8).unwrap(), words(&[104, 12]));
-
-    let range = ResidentReadRange { resource: &y, byte_offset: 8, byte_len: 4 };
-    let step = ResidentDispatchStep { program: &program, resources: &resources, grid_override: None };
-    let mut out = vec![9; 99];
-    let storage = out.as_ptr();
-    backend
-        .dispatch_resident_repeated_sequence_read_ranges_into(
-            &[step],
-            &[step, step],
-            3,
-            &[range],
-            &mut [&mut out],
-        )
-        .unwrap();
-    assert_eq!(out, words(&[12 + 7 * 6]), "one and three times two dispatches");
-    assert_eq!(out.as_ptr(), storage, "readback reuses the caller's storage");
-    let timing = backend
-        .dispatch_resident_sequence_read_ranges_timed_into(&[step], &[range], &mut [&mut out])
-        .unwrap();
-    assert!(timing.wall_ns > 0 && timing.wait_ns.is_some() && timing.device_ns.is_none());
-    for resource in resources {
-        backend.free_resident(resource).unwrap();
-    }
-    assert!(backend.backend_metric_snapshot().contains(&("resident_bytes", 0)));
 }
 
 #[test]
