@@ -112,7 +112,7 @@ pub(crate) fn download(
             .map_err(fault);
     }
     let threads = staging.threads(context, out.len())?;
-    let mut pieces: Vec<Vec<(usize, &mut [MaybeUninit<u8>])>> = threads.iter().map(|_| Vec::new()).collect();
+    let mut pieces: Vec<Vec<_>> = threads.iter().map(|_| Vec::new()).collect();
     for (at, piece) in out.chunks_mut(CHUNK_BYTES).enumerate() {
         pieces[at % threads.len()].push((at, piece));
     }
