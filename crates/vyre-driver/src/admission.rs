@@ -13,7 +13,7 @@ use crate::config::DispatchConfig;
 use crate::error::BackendError;
 use crate::grid_sync::has_grid_sync;
 use crate::types::{default_supported_ops, unsupported};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use vyre_foundation::ir::{BufferId, BufferKind, Digest, OpId, Program, ProgramParts, SyncOp, walk};
 use vyre_foundation::launch::{self, LaunchError};
@@ -67,7 +67,7 @@ impl CheckedProgram {
         let parts = valid.parts();
         let mut ops = Vec::new();
         let bodies = parts.functions.iter().map(|function| &function.body).chain([&parts.body]);
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = FxHashSet::default();
         let mut lines = 0;
         for body in bodies {
             walk(&body.block, |_, _, node| {

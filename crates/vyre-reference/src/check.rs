@@ -28,7 +28,7 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::fmt;
 use vyre_foundation::diagnostic::Place;
-use vyre_foundation::ir::{BufferId, BufferKind, ProgramParts};
+use vyre_foundation::ir::{BufferId, BufferKind, Name, ProgramParts};
 use vyre_foundation::text::SourceMap;
 
 /// How many different findings of each kind are kept; those of one kind never crowd out another's.
@@ -103,7 +103,7 @@ pub enum Target {
         /// Which one.
         id: BufferId,
         /// Its name without the `@`.
-        name: Box<str>,
+        name: Name,
     },
     /// To a private array.
     PrivateArray,
@@ -237,7 +237,7 @@ struct Watched {
 pub(crate) struct Checker {
     parts_workgroup: [u32; 3],
     grid: [u32; 3],
-    names: Vec<Box<str>>,
+    names: Vec<Name>,
     buffers: Vec<Watched>,
     /// By workgroup buffer: which elements this workgroup wrote.
     written: Vec<Vec<bool>>,

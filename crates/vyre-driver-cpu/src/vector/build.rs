@@ -7,7 +7,7 @@
 
 use super::code::{Block, BlockId, Function, Inst, IntCond, IntOp, Kind, Num, Op, Reg, ShiftOp, Term};
 use super::verify;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 /// Registers of a small function, and instructions of a block: for as many there is room from the start.
 const REGS_LIKELY: usize = 512;
@@ -35,8 +35,8 @@ pub struct Builder {
     log: Vec<(Op, Kind, Reg)>,
     /// What the entry block has computed: it runs before all others.
     entry_known: Known,
-    /// The blocks that jumps go to.
-    targets: FxHashSet<BlockId>,
+    /// By block: whether jumps go there.
+    targets: Vec<bool>,
     cold: bool,
     cold_regions: u32,
     site: u32,
@@ -57,7 +57,7 @@ impl Builder {
             known: FxHashMap::with_capacity_and_hasher(REGS_LIKELY, Default::default()),
             log: Vec::with_capacity(REGS_LIKELY),
             entry_known: Known(0),
-            targets: FxHashSet::default(),
+            targets: Vec::new(),
             cold: false,
             cold_regions: 0,
             site: u32::MAX,
@@ -76,6 +76,7 @@ impl Builder {
     /// A block to jump to, not begun yet.
     pub fn new_block(&mut self) -> BlockId {
         self.blocks.push(None);
+        self.targets.push(false);
         BlockId(self.blocks.len() as u32 - 1)
     }
 
@@ -102,7 +103,7 @@ impl Builder {
 
     /// Whether any block that was ended goes there.
     pub fn is_target(&self, block: BlockId) -> bool {
-        self.targets.contains(&block)
+        self.targets[block.index()]
     }
 
     /// Says that the open block hardly ever runs.
@@ -263,9 +264,7 @@ impl Builder {
         if current.0 == 0 {
             self.entry_known = self.known();
         }
-        term.for_each_target(|to| {
-            self.targets.insert(to);
-        });
+        term.for_each_target(|to| self.targets[to.index()] = true);
         let insts = std::mem::replace(&mut self.insts, Vec::with_capacity(INSTS_LIKELY));
         let params = std::mem::take(&mut self.params);
         self.blocks[current.index()] = Some(Block { params, insts, term, cold: self.cold });

@@ -3,14 +3,14 @@
 //! What has an effect is live, what branches ask is live, and so is whatever something live reads. A block's parameter
 //! makes the arguments for it live.
 
-use super::code::{Function, Op, Reg, Term};
+use super::code::{Function, Reg, Term};
 use smallvec::SmallVec;
 
 /// Where a register comes from.
 #[derive(Clone, Copy)]
 enum Source {
     Nothing,
-    Inst(Op),
+    Inst { block: u32, at: u32 },
     Param { block: u32, at: u32 },
 }
 
@@ -24,9 +24,9 @@ pub(super) fn prune(function: &mut Function) {
         for (place, param) in block.params.iter().enumerate() {
             sources[param.index()] = Source::Param { block: at as u32, at: place as u32 };
         }
-        for inst in &block.insts {
+        for (place, inst) in block.insts.iter().enumerate() {
             if let Some(result) = inst.result {
-                sources[result.index()] = Source::Inst(inst.op);
+                sources[result.index()] = Source::Inst { block: at as u32, at: place as u32 };
             }
             if !inst.op.is_pure() {
                 inst.op.for_each_operand(|reg| work.push(reg));
@@ -45,7 +45,10 @@ pub(super) fn prune(function: &mut Function) {
         }
         match sources[reg.index()] {
             Source::Nothing => {}
-            Source::Inst(op) => op.for_each_operand(|operand| work.push(operand)),
+            Source::Inst { block, at } => {
+                let inst = &function.blocks[block as usize].insts[at as usize];
+                inst.op.for_each_operand(|operand| work.push(operand));
+            }
             Source::Param { block, at } => {
                 for from in &jumps[block as usize] {
                     if let Term::Jump(_, args) = &function.blocks[*from as usize].term {

@@ -8,7 +8,6 @@
 use super::code::{Function, Inst, Op, Reg};
 use super::verify::{immediate_dominators, predecessors};
 use rustc_hash::FxHashMap;
-use smallvec::SmallVec;
 
 /// Cold regions that an instruction may be copied to.
 const COPIES_MAX: usize = 6;
@@ -46,12 +45,13 @@ pub(super) fn sink(function: &mut Function) {
 }
 
 /// Who reads a register.
-#[derive(Clone, Default)]
+#[derive(Clone, Copy, Default)]
 struct Uses {
     /// The nearest block that dominates all of them.
     common: Option<u32>,
-    /// The cold regions among them.
-    regions: SmallVec<[u32; 4]>,
+    /// The cold regions among them, as many as count.
+    regions: [u32; COPIES_MAX + 1],
+    count: usize,
     /// Whether any is not in a cold region.
     hot: bool,
 }
@@ -71,18 +71,22 @@ struct Sink {
 impl Sink {
     fn block(&mut self, function: &mut Function, at: usize) {
         let here = at as u32;
-        let mut kept = Vec::with_capacity(function.blocks[at].insts.len());
         function.blocks[at].term.for_each_operand(|reg| self.use_in(reg, here));
-        for inst in std::mem::take(&mut function.blocks[at].insts).into_iter().rev() {
+        let mut insts = std::mem::take(&mut function.blocks[at].insts);
+        // What stays moves together at the end.
+        let mut end = insts.len();
+        for place in (0..insts.len()).rev() {
+            let inst = insts[place];
             let Some(result) = inst.result.filter(|_| can_move(&inst.op)) else {
                 inst.op.for_each_operand(|reg| self.use_in(reg, here));
-                kept.push(inst);
+                end -= 1;
+                insts[end] = inst;
                 continue;
             };
             let uses = std::mem::take(&mut self.uses[result.index()]);
-            let several = (2..=COPIES_MAX).contains(&uses.regions.len());
+            let several = (2..=COPIES_MAX).contains(&uses.count);
             if !uses.hot && self.regions[at].is_none() && several {
-                for region in uses.regions {
+                for region in uses.regions.into_iter().take(uses.count) {
                     function.kinds.push(function.kind(result));
                     self.uses.push(Uses::default());
                     let copy = Reg(function.kinds.len() as u32 - 1);
@@ -94,10 +98,15 @@ impl Sink {
             }
             let to = uses.common.filter(|to| self.may_go(here, *to)).unwrap_or(here);
             inst.op.for_each_operand(|reg| self.use_in(reg, to));
-            if to == here { kept.push(inst) } else { self.moved[to as usize].push(inst) }
+            if to == here {
+                end -= 1;
+                insts[end] = inst;
+            } else {
+                self.moved[to as usize].push(inst);
+            }
         }
-        kept.reverse();
-        function.blocks[at].insts = kept;
+        insts.drain(..end);
+        function.blocks[at].insts = insts;
     }
 
     /// Not from outside into a loop, except where that hardly ever runs.
@@ -115,7 +124,10 @@ impl Sink {
         uses.common = Some(a);
         match self.regions[block as usize] {
             None => uses.hot = true,
-            Some(region) if !uses.regions.contains(&region) => uses.regions.push(region),
+            Some(region) if uses.count <= COPIES_MAX && !uses.regions[..uses.count].contains(&region) => {
+                uses.regions[uses.count] = region;
+                uses.count += 1;
+            }
             Some(_) => {}
         }
     }

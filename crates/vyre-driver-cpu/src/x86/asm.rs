@@ -64,6 +64,8 @@ pub(super) struct Label(u32);
 
 /// The address where code is assembled; only distances matter.
 const BASE: u64 = 1 << 32;
+/// Bytes of code for which there is room from the start.
+const CODE_LIKELY: usize = 4096;
 /// Bytes of a constant.
 pub(super) const CONSTANT_BYTES: usize = 64;
 
@@ -126,8 +128,10 @@ impl Mem {
 
 impl Asm {
     pub(super) fn new() -> Asm {
+        let mut encoder = Encoder::new(64);
+        encoder.set_buffer(Vec::with_capacity(CODE_LIKELY));
         Asm {
-            encoder: Encoder::new(64),
+            encoder,
             len: 0,
             labels: Vec::new(),
             branches: Vec::new(),
@@ -218,9 +222,10 @@ impl Asm {
             let distance = i32::try_from(target as i64 - end as i64).map_err(|_| "code of over 2 GiB")?;
             code[end - 4..end].copy_from_slice(&distance.to_le_bytes());
         }
-        let mut bytes: Vec<u8> = self.constants.iter().rev().flatten().copied().collect();
-        let entry = bytes.len();
-        bytes.extend(code);
+        let entry = self.constants.len() * CONSTANT_BYTES;
+        let mut bytes = Vec::with_capacity(entry + code.len());
+        self.constants.iter().rev().for_each(|constant| bytes.extend_from_slice(constant));
+        bytes.extend_from_slice(&code);
         self.marks.iter_mut().for_each(|(at, _)| *at += entry);
         Ok(MachineCode { bytes, entry, marks: self.marks })
     }

@@ -209,18 +209,19 @@ impl Fit<'_> {
                 self.note(*arg, often);
             }
             for step in (first..=last).rev() {
-                let operands = &plan.operands[self.operands(step)];
-                for operand in operands.iter().filter(|operand| operand.kind() == OperandKind::Def) {
+                // The result stands behind the operands.
+                for operand in plan.operands[self.operands(step)].iter().rev() {
                     self.note(operand.vreg(), often);
-                    let end = std::mem::replace(&mut ends[operand.vreg().vreg()], NONE);
-                    let end = if end == NONE { 2 * step + 1 } else { end as usize };
-                    self.live.fill(operand.vreg().vreg(), points(step, operand).0, end);
-                }
-                for operand in operands.iter().filter(|operand| operand.kind() == OperandKind::Use) {
-                    self.note(operand.vreg(), often);
+                    let (first, last) = points(step, operand);
                     let end = &mut ends[operand.vreg().vreg()];
-                    if *end == NONE {
-                        *end = points(step, operand).1 as u32;
+                    match operand.kind() {
+                        OperandKind::Use if *end == NONE => *end = last as u32,
+                        OperandKind::Use => {}
+                        OperandKind::Def => {
+                            let end = if *end == NONE { 2 * step + 1 } else { *end as usize };
+                            ends[operand.vreg().vreg()] = NONE;
+                            self.live.fill(operand.vreg().vreg(), first, end);
+                        }
                     }
                 }
             }
@@ -271,7 +272,9 @@ impl Fit<'_> {
         }
         for value in 0..plan.vregs {
             self.groups[value] = self.group(value);
-            self.ranges[value].words = span(self.live.row(value));
+            if self.groups[value] == value as u32 {
+                self.ranges[value].words = span(self.live.row(value));
+            }
         }
     }
 

@@ -17,8 +17,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
-/// A name as it stands in text, without its sigil.
-pub type Name = Box<str>;
+/// A name as it stands in text, without its sigil. Passes copy programs, and names with them.
+pub type Name = Arc<str>;
 
 /// What a buffer is and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -546,7 +546,7 @@ impl<'a> Renumber<'a> {
         let base: &'a str = &self.raw_names[raw as usize];
         check_name(base)?;
         if self.taken.insert(Cow::Borrowed(base)) {
-            self.names.push(base.into());
+            self.names.push(Arc::clone(&self.raw_names[raw as usize]));
             return Ok(self.names.len() as u32 - 1);
         }
         // A name near the limit gives way to its suffix. Suffixes are counted by what is left of the name, so that many

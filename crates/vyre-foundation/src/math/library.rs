@@ -1,7 +1,7 @@
 //! The library: one program, `library.vyre`, and the functions of narrow types, which are all alike.
 
 use super::table::OPS;
-use crate::ir::{DataType, FunctionId, Program, ProgramParts};
+use crate::ir::{DataType, FunctionId, Name, Program, ProgramParts};
 use crate::text;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::fmt::Write;
@@ -17,8 +17,8 @@ const SIGN: u32 = 1 << 31;
 
 struct Library {
     program: Program,
-    functions: FxHashMap<Box<str>, FunctionId>,
-    tables: FxHashSet<Box<str>>,
+    functions: FxHashMap<Name, FunctionId>,
+    tables: FxHashSet<Name>,
 }
 
 static READ: LazyLock<Library> = LazyLock::new(|| {

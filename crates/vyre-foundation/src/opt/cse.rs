@@ -54,7 +54,7 @@ impl Cse {
         Cse {
             replaced: Replacements::new(body),
             literals: FxHashMap::default(),
-            known: FxHashMap::default(),
+            known: FxHashMap::with_capacity_and_hasher(body.values.len(), Default::default()),
             log: Vec::new(),
             versions: Versions::new(around, body),
             loops: loop_changes(body),

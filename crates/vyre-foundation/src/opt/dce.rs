@@ -73,14 +73,15 @@ struct Needs<'a> {
 
 impl<'a> Needs<'a> {
     fn of(body: &'a Body) -> Needs<'a> {
+        let likely = 2 * body.values.len();
         let mut needs = Needs {
-            nodes: Vec::new(),
-            parents: Vec::new(),
+            nodes: Vec::with_capacity(likely),
+            parents: Vec::with_capacity(likely),
             definitions: vec![NONE; body.values.len()],
             declarations: vec![NONE; body.locals.len()],
             assignments: vec![NONE; body.locals.len()],
-            jumps: Vec::new(),
-            next: Vec::new(),
+            jumps: Vec::with_capacity(likely),
+            next: Vec::with_capacity(likely),
             needed: Vec::new(),
             work: Vec::new(),
         };

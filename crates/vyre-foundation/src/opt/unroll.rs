@@ -11,7 +11,7 @@
 
 use super::Pass;
 use super::edit::{base_name, each_body, is_jump, line_count, literal};
-use crate::ir::{Block, Body, DataType, Local, Node, Operand, ProgramParts, Value};
+use crate::ir::{Block, Body, DataType, Local, Name, Node, Operand, ProgramParts, Value};
 use rustc_hash::FxHashMap;
 
 pub(super) const PASS: Pass =
@@ -138,13 +138,13 @@ impl Copier<'_> {
             }
         });
         if let Some(result) = copy.result_mut() {
-            let name: Box<str> = base_name(&self.body.values[result.index()]).into();
+            let name: Name = base_name(&self.body.values[result.index()]).into();
             let new = self.body.new_value(&name);
             self.values.insert(*result, Operand::Value(new));
             *result = new;
         }
         if let Node::Var { local, .. } = copy {
-            let name: Box<str> = base_name(&self.body.locals[local.index()]).into();
+            let name: Name = base_name(&self.body.locals[local.index()]).into();
             let new = self.body.new_local(&name);
             self.locals.insert(local, new);
         }

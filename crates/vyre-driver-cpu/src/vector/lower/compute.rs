@@ -29,7 +29,7 @@ impl Lower<'_> {
         if let Some(line) = self.line(op, ty, source, args) {
             return self.linear(line);
         }
-        let operands: Vec<Lanes> = args.iter().map(|arg| self.vectors(*arg)).collect();
+        let operands: SmallVec<[Lanes; 3]> = args.iter().map(|arg| self.vectors(*arg)).collect();
         let lanes = (0..self.vectors)
             .map(|at| {
                 let regs: Lanes = operands.iter().map(|operand| operand[at]).collect();

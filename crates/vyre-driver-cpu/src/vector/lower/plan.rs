@@ -112,11 +112,13 @@ impl<'a> Plan<'a> {
         if parts.workgroup_lanes() > u64::from(plan.vectors * plan.lanes) {
             plan.mark_group_level(&body.block, 0, &mut Vec::new());
             plan.mark_row_loops(&body.block, 0);
+            // Group-level loops have a uniform counter, whatever their bounds look like.
+            if plan.lines.iter().any(|line| line.at_group && line.size > 1) {
+                plan.find_uniform();
+                plan.find_cheap();
+            }
         }
         plan.find_jumps(&body.block, 0, &mut Vec::new(), true);
-        // Group-level loops have a uniform counter, whatever their bounds look like.
-        plan.find_uniform();
-        plan.find_cheap();
         plan.find_crossings();
         plan
     }
@@ -166,17 +168,17 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Whether lines do nothing with the buffer, which launches see, but store to it.
-    pub(super) fn is_written_only(&self, buffer: BufferId) -> bool {
-        let (mut stores, mut others) = (false, self.parts.buffer(buffer).binding().is_none());
-        walk(&self.parts.body.block, |_, _, node| {
-            node.for_each_buffer(|id| {
-                let store = matches!(node, Node::Store { .. });
-                stores |= id == buffer && store;
-                others |= id == buffer && !store && !matches!(node, Node::Len { .. });
-            });
+    /// By buffer: whether lines do nothing with it, which launches see, but store to it.
+    pub(super) fn written_only(&self) -> Vec<bool> {
+        let mut stored = vec![false; self.parts.buffers.len()];
+        let mut other: Vec<bool> =
+            self.parts.buffers.iter().map(|buffer| buffer.binding().is_none()).collect();
+        walk(&self.parts.body.block, |_, _, node| match node {
+            Node::Store { buffer, .. } => stored[buffer.index()] = true,
+            Node::Len { .. } => {}
+            _ => node.for_each_buffer(|id| other[id.index()] = true),
         });
-        stores && !others
+        stored.iter().zip(other).map(|(stored, other)| *stored && !other).collect()
     }
 
     /// Whether no lane writes the buffer.

@@ -1,6 +1,6 @@
 //! The names of one body: each distinct name is one number, and every name must be assigned somewhere.
 
-use crate::ir::{Body, DataType, Local, Value};
+use crate::ir::{Body, DataType, Local, Name, Value};
 use crate::text::lex::Token;
 use crate::text::source_map::Lines;
 use rustc_hash::FxHashMap;
@@ -59,7 +59,7 @@ impl<'s> Names<'s> {
         self.known.iter().filter(|(_, state)| matches!(state, State::Assigned)).map(|(name, _)| *name)
     }
 
-    fn into_names(self) -> Vec<Box<str>> {
+    fn into_names(self) -> Vec<Name> {
         self.known.into_iter().map(|(name, _)| name.into()).collect()
     }
 }
