@@ -11,7 +11,7 @@ use crate::batch::{Batch, Content, Group, Level, Plan, Step, Track};
 use crate::contract::OutputInit;
 use crate::judge;
 use std::collections::{HashMap, HashSet};
-use vyre_foundation::ir::{Block, ComputeOp, DataType, Literal, Node, Operand, Program, ProgramParts};
+use vyre_foundation::ir::{Block, ComputeOp, DataType, Literal, Name, Node, Operand, Program, ProgramParts};
 use vyre_foundation::launch::{admit, bound_buffers};
 use vyre_foundation::text;
 use vyre_generate::source::Seeded;
@@ -332,7 +332,7 @@ fn renamed(program: &Program, random: &mut Seeded) -> Program {
         let bits = random.next_u64();
         let letters: String =
             (0..1 + bits % 9).map(|at| char::from(b'a' + (bits >> (5 * at + 4)) as u8 % 26)).collect();
-        format!("{letters}{serial}").into_boxed_str()
+        Name::from(format!("{letters}{serial}"))
     };
     parts.name = word();
     parts.buffers.iter_mut().for_each(|buffer| buffer.name = word());

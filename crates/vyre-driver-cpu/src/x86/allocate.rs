@@ -219,10 +219,10 @@ impl<'a> Plan<'a> {
             ends: Vec::with_capacity(steps),
             clobbers: Vec::with_capacity(steps),
             ranges: Vec::with_capacity(blocks),
-            succs: vec![SmallVec::new(); blocks],
-            preds: vec![SmallVec::new(); blocks],
+            succs: empty(blocks),
+            preds: empty(blocks),
             params: Vec::with_capacity(blocks),
-            args: vec![SmallVec::new(); blocks],
+            args: empty(blocks),
             hot: hot(function),
             compares,
             vregs,
@@ -386,6 +386,11 @@ impl<'a> Plan<'a> {
     fn vreg(&self, reg: Reg) -> VReg {
         VReg::new(self.numbers[reg.index()] as usize, self.class(reg))
     }
+}
+
+/// A list for each block.
+fn empty<T: smallvec::Array>(blocks: usize) -> Vec<SmallVec<T>> {
+    std::iter::repeat_with(SmallVec::new).take(blocks).collect()
 }
 
 fn hot(function: &Function) -> Vec<bool> {

@@ -11,7 +11,7 @@
 use super::allocate::Plan;
 use regalloc2::{
     Allocation, Edit, Function as _, Inst, MachineEnv, Operand, OperandConstraint, OperandKind, OperandPos,
-    Output, PReg, ProgPoint, RegClass, SpillSlot, VReg,
+    Output, PReg, PRegSet, ProgPoint, RegClass, SpillSlot, VReg,
 };
 use smallvec::SmallVec;
 
@@ -169,7 +169,7 @@ pub(super) fn allocate(plan: &Plan<'_>, env: &MachineEnv) -> Option<Output> {
         alone: vec![NONE; plan.operands.len()],
         busy: Rows::new(registers.len(), points),
         destroyed: Rows::new(registers.len(), points),
-        owners: vec![SmallVec::new(); registers.len()],
+        owners: std::iter::repeat_with(SmallVec::new).take(registers.len()).collect(),
         registers,
         classes,
         slots: Vec::new(),
@@ -243,7 +243,8 @@ impl Fit<'_> {
 
     /// Keeps values out of registers that are destroyed while they are alive, and finds what the function comes with.
     fn reserve(&mut self) {
-        for (step, clobbers) in self.plan.clobbers.iter().enumerate() {
+        let clobbers = self.plan.clobbers.iter().enumerate();
+        for (step, clobbers) in clobbers.filter(|(_, clobbers)| **clobbers != PRegSet::empty()) {
             for clobber in *clobbers {
                 if let Some(at) = self.registers.iter().position(|reg| *reg == clobber) {
                     self.destroyed.set(at, 2 * step + 1);

@@ -1,6 +1,6 @@
 //! Machine code for x86-64 with AVX-512 or AVX2.
 //!
-//! `regalloc2` allocates registers, spilling included; `iced-x86` encodes. [`ops`] has the table from ops to
+//! [`fit`] allocates registers where that is easy, or else `regalloc2`, spilling included; `iced-x86` encodes. [`ops`] has the table from ops to
 //! instructions, [`lanes`] those on vectors and [`memory`] accesses; [`rows`] lists the vector instructions, [`helpers`]
 //! what rare ops call instead. A vector is one register of 128, 256 or 512 bits; masks are mask registers, or vectors on AVX2.
 //!

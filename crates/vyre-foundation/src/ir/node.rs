@@ -466,6 +466,7 @@ macro_rules! accessors {
             }
 
             /// The blocks nested in this line, in textual order.
+            #[inline]
             pub fn $blocks(&$($mut)? self) -> impl Iterator<Item = &$($mut)? Block> {
                 let (first, second) = match self {
                     Node::If { then, otherwise, .. } => (Some(then), Some(otherwise)),

@@ -11,13 +11,18 @@
 //! Other lanes cannot interfere: a write of theirs to the same element with no barrier in between is a race.
 
 use super::Pass;
-use super::edit::{LoopChanges, Replacements, Surroundings, each_body, ends_in_jump, literal, loop_changes};
+use super::edit::{
+    LoopChanges, MemoryEffect, Replacements, Surroundings, each_body, ends_in_jump, literal, loop_changes,
+    memory_effect,
+};
 use super::fold::widen;
 use super::range;
 use super::versions::{Slot, Versions};
-use crate::ir::{Block, BufferId, ComputeOp, DataType, Local, Node, Operand, ProgramParts, Value};
+use crate::ir::{
+    Block, Body, BufferId, ComputeOp, DataType, Local, Node, Operand, ProgramParts, Value, walk,
+};
 use rustc_hash::FxHashMap;
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 
 pub(super) const PASS: Pass =
     Pass { name: "forward", description: "read locals and memory from what was last written there", run };
@@ -27,7 +32,11 @@ fn run(parts: &mut ProgramParts) {
         let mut forward = Forward {
             around,
             replaced: Replacements::new(body),
-            in_bounds: range::body_facts(around, body),
+            in_bounds: if reads_stores(body) {
+                range::body_facts(around, body)
+            } else {
+                range::Sites::default()
+            },
             lengths: vec![None; body.locals.len()],
             known: FxHashMap::default(),
             log: Vec::new(),
@@ -37,6 +46,21 @@ fn run(parts: &mut ProgramParts) {
         };
         forward.block(&mut body.block);
     });
+}
+
+/// Whether a line may load what one above it has stored, with no fence between: only then bounds matter.
+fn reads_stores(body: &Body) -> bool {
+    let (mut stored, mut reads) = (SmallVec::<[BufferId; 8]>::new(), false);
+    walk(&body.block, |_, _, node| match node {
+        Node::Load { buffer, .. } => reads |= stored.contains(buffer),
+        Node::Store { buffer, .. } => stored.push(*buffer),
+        other => {
+            if matches!(memory_effect(other), MemoryEffect::Fence) {
+                stored.clear();
+            }
+        }
+    });
+    reads
 }
 
 /// A place whose contents may be known.

@@ -35,8 +35,9 @@ mod unroll;
 mod versions;
 
 use crate::diagnostic::Diagnostic;
-use crate::ir::{Program, ProgramError, ProgramParts};
+use crate::ir::{Block, Program, ProgramError, ProgramParts};
 use crate::validate::{ValidProgram, validate};
+use std::borrow::Cow;
 
 /// One step of the optimiser.
 #[derive(Clone, Copy, Debug)]
@@ -109,13 +110,26 @@ pub struct BrokenProgram {
 /// # Panics
 /// If a pass breaks the program, which is a mistake in the pass.
 pub fn optimise(program: &ValidProgram) -> ValidProgram {
-    let mut parts = program.parts().clone();
+    let (first, mut parts) = (&program.parts().body.block, program.parts().clone());
+    // What the first round's `algebra` left, as long as the passes behind it leave it so.
+    let mut settled: Option<Cow<'_, Block>> = None;
     for (at, pass) in SCHEDULE.iter().enumerate() {
-        // The passes that run again have nothing to do if the first round did nothing.
-        if at == PASSES.len() && parts.body.block == program.parts().body.block {
+        let block = &parts.body.block;
+        // The passes that run again have nothing to do if the first round did nothing, and those behind `algebra` not if
+        // they did nothing with this very program.
+        if at == PASSES.len() {
+            if block == first {
+                break;
+            }
+            settled = settled.filter(|settled| **settled == *block);
+        } else if at > PASSES.len() && pass.name == range::PASS.name && settled.as_deref() == Some(block) {
             break;
         }
         (pass.run)(&mut parts);
+        if at < PASSES.len() && pass.name == algebra::PASS.name {
+            let block = &parts.body.block;
+            settled = Some(if block == first { Cow::Borrowed(first) } else { Cow::Owned(block.clone()) });
+        }
         if cfg!(debug_assertions) {
             seal(pass.name, parts.clone()).unwrap_or_else(|broken| panic!("{broken}"));
         }

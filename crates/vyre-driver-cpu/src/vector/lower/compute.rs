@@ -30,12 +30,12 @@ impl Lower<'_> {
             return self.linear(line);
         }
         let operands: SmallVec<[Lanes; 3]> = args.iter().map(|arg| self.vectors(*arg)).collect();
-        let lanes = (0..self.vectors)
-            .map(|at| {
-                let regs: Lanes = operands.iter().map(|operand| operand[at]).collect();
-                self.compute(op, ty, source, &regs)
-            })
-            .collect();
+        let mut lanes = Lanes::new();
+        for at in 0..self.vectors {
+            let mut regs = Lanes::new();
+            operands.iter().for_each(|operand| regs.push(operand[at]));
+            lanes.push(self.compute(op, ty, source, &regs));
+        }
         Val::Varying(lanes, None)
     }
 

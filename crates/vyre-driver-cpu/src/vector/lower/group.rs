@@ -137,8 +137,7 @@ impl<'a> Lower<'a> {
         let at = |disp| Address { base: self.context, index: None, disp };
         let (grid_at, buffer_at) = ([0, 1, 2].map(|axis| at(context::GRID + 4 * axis)), at(context::BUFFERS));
         self.place.grid = grid_at.map(|from| self.b.emit(Op::LoadS(Elem::B32, from)));
-        let written_only = self.plan.written_only();
-        for id in 0..self.buffers.len() {
+        for (id, written_only) in self.plan.written_only().into_iter().enumerate() {
             let regs = match self.buffers[id].offset {
                 Some(offset) => {
                     let base = self.b.int_const(IntOp::Add, self.scratch, offset);
@@ -163,7 +162,7 @@ impl<'a> Lower<'a> {
             let reach = self.b.const_(Kind::S32, u64::from(self.b.lanes()) - 1);
             let more = self.b.int(IntOp::MaxU, regs.len, reach);
             let whole_vector = self.b.int(IntOp::Sub, more, reach);
-            let stream = written_only[id].then(|| self.streams(id, regs));
+            let stream = written_only.then(|| self.streams(id, regs));
             self.buffers[id] = BufferRegs { whole, whole_vector, stream, ..regs };
         }
         // Every op has an answer for all operands and loads are checked, so lines under conditions may run too.

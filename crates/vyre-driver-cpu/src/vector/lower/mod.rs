@@ -340,7 +340,7 @@ impl<'a> Lower<'a> {
 
     fn spread(&mut self, val: &Val, ty: DataType) -> Lanes {
         match val {
-            Val::Varying(lanes, _) => lanes.clone(),
+            Val::Varying(lanes, _) => Lanes::from_slice(lanes),
             Val::Uniform(reg) => {
                 let reg = self.spread_reg(*reg, ty);
                 SmallVec::from_elem(reg, self.vectors)
