@@ -9,9 +9,8 @@ use super::code::{Block, BlockId, Function, Inst, IntCond, IntOp, Kind, Num, Op,
 use super::verify;
 use rustc_hash::FxHashMap;
 
-/// Registers of a small function, and instructions of a block: for as many there is room from the start.
+/// Registers of a small function: for as many there is room from the start.
 const REGS_LIKELY: usize = 512;
-const INSTS_LIKELY: usize = 16;
 
 /// What is known at some place: that of the registers below this number which is not forgotten.
 #[derive(Clone, Copy, Debug)]
@@ -265,7 +264,8 @@ impl Builder {
             self.entry_known = self.known();
         }
         term.for_each_target(|to| self.targets[to.index()] = true);
-        let insts = std::mem::replace(&mut self.insts, Vec::with_capacity(INSTS_LIKELY));
+        let insts = self.insts.clone();
+        self.insts.clear();
         let params = std::mem::take(&mut self.params);
         self.blocks[current.index()] = Some(Block { params, insts, term, cold: self.cold });
     }

@@ -30,7 +30,9 @@ pub(super) fn sink(function: &mut Function) {
     }
     for (at, moved) in std::mem::take(&mut sink.moved).into_iter().enumerate() {
         // What came last is read by what came first.
-        function.blocks[at].insts.splice(0..0, moved.into_iter().rev());
+        if !moved.is_empty() {
+            function.blocks[at].insts.splice(0..0, moved.into_iter().rev());
+        }
         if let (Some(region), false) = (sink.regions[at], sink.copies.is_empty()) {
             let rename = |reg: &mut Reg| {
                 if let Some(copy) = sink.copies.get(&(region, *reg)) {

@@ -16,7 +16,7 @@ use regalloc2::{
 use smallvec::SmallVec;
 
 /// Steps of the longest function that is tried: rows of bits grow with it, and so does their number.
-const STEPS_MAX: usize = 1024;
+const STEPS_MAX: usize = 512;
 /// How much more often a loop's lines run than those around it.
 const LOOP_FACTOR: f32 = 8.0;
 /// How often cold lines run.
@@ -306,10 +306,14 @@ impl Fit<'_> {
 
     /// A register for every range that is not in memory.
     fn place_all(&mut self) -> Option<()> {
-        let length = |row: &[u64]| row.iter().map(|word| word.count_ones()).sum::<u32>();
+        let length = |value: usize| {
+            let (first, end) = self.ranges[value].words;
+            let words = &self.live.row(value)[usize::from(first)..usize::from(end)];
+            words.iter().map(|word| word.count_ones()).sum::<u32>()
+        };
         let mut order: Vec<(u32, u32)> = (0..self.plan.vregs)
             .filter(|value| self.groups[*value] == *value as u32)
-            .map(|value| (length(self.live.row(value)), value as u32))
+            .map(|value| (length(value), value as u32))
             .filter(|(length, _)| *length > 0)
             .collect();
         order.sort_unstable_by(|a, b| b.cmp(a));
