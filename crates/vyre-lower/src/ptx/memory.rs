@@ -141,12 +141,38 @@ impl Emit<'_> {
             AtomicOp::CompareExchange => format!("cas.{untyped}"),
         };
         let is_fold = !matches!(op, AtomicOp::Exchange | AtomicOp::CompareExchange);
+        if memory == "shared" && ty.bits() == 64 && op != AtomicOp::CompareExchange {
+            return self.wide_shared(is_fold.then_some(action.as_str()), &address, &guard, &args[0]);
+        }
         if !wanted && is_fold {
             self.line(&format!("{guard}red.{memory}.{action} [{address}], {};", args[0]));
             return Reg::new();
         }
         let old = self.constant(Literal::from_bits(ty, 0));
         self.line(&format!("{guard}atom.{memory}.{action} {old}, [{address}], {};", args.join(", ")));
+        old
+    }
+
+    /// An atomic on 64 bits of shared memory, `action` or else an exchange. There is none but to compare and exchange, so it is
+    /// tried until it succeeds. `ptxas` would write that loop after it has decided which values all lanes of a warp share,
+    /// and count the trips of a loop around it once for each group of lanes that succeed together.
+    fn wide_shared(&mut self, action: Option<&str>, address: &str, guard: &str, value: &str) -> Reg {
+        let (head, end) = (self.new_label(), self.new_label());
+        let old = self.constant(Literal::from_bits(DataType::U64, 0));
+        if let Some(inside) = guard.strip_prefix('@') {
+            self.line(&format!("@!{inside}bra $L{end};"));
+        }
+        self.line(&format!("ld.volatile.shared.b64 {old}, [{address}];"));
+        self.label(head);
+        let new = match action {
+            Some(action) => self.op(Width::B64, action, &[&old, value]),
+            None => value.to_owned(),
+        };
+        let found = self.op(Width::B64, "atom.shared.cas.b64", &[&format!("[{address}]"), &old, &new]);
+        let again = self.op(Width::Pred, "setp.ne.u64", &[&found, &old]);
+        self.line(&format!("mov.b64 {old}, {found};"));
+        self.line(&format!("@{again} bra $L{head};"));
+        self.label(end);
         old
     }
 

@@ -274,6 +274,8 @@ impl Emit<'_, '_> {
             _ => {
                 let (magnitude, other) = (self.magnitude(ty, args[0]), self.bits_of(ty, args[1]));
                 let (nan, plus) = (self.is_nan(ty, other), self.bits(word, 0));
+                // NVIDIA's compiler takes the sign of an unsigned number that became a float from the number's top bit.
+                let sign = self.hide_bits(ty, sign);
                 let sign = self.integer(ComputeOp::And, word, &[other, sign]);
                 let sign = self.select(word, nan, plus, sign);
                 self.integer(ComputeOp::Or, word, &[magnitude, sign])

@@ -149,8 +149,11 @@ impl Emit<'_, '_> {
                 self.integer(ComputeOp::Xor, ty, &[args[0], ones])
             }
             ComputeOp::Abs => {
-                let negated = self.integer(ComputeOp::Neg, ty, args);
-                self.integer(ComputeOp::Max, ty, &[args[0], negated])
+                // By the sign's bits. NVIDIA's compiler drops the one of two maxima that makes a magnitude.
+                let top = self.word(ty.bits() - 1);
+                let signs = self.integer(ComputeOp::Shr, ty, &[args[0], top]);
+                let flipped = self.integer(ComputeOp::Xor, ty, &[args[0], signs]);
+                self.integer(ComputeOp::Sub, ty, &[flipped, signs])
             }
             ComputeOp::Min => {
                 let less = self.integer(ComputeOp::Lt, ty, args);
