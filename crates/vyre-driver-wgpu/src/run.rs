@@ -77,7 +77,12 @@ impl Submission<'_> {
         };
         let enqueue = self.start.elapsed();
         let arrived = readback.as_ref().map(|readback| self.map(readback)).transpose()?;
-        self.queue.wait(&index, stop)?;
+        let waited = self.queue.wait(&index, stop);
+        if let (Err(_), Some(readback), false) = (&waited, &readback, device.is_lost()) {
+            // It ended too late. Its memory goes to another submission, which must not find it mapped.
+            device.watched("a readback", || readback.memory.raw().unmap())?;
+        }
+        waited?;
         let mut times = Times { device_ns: None, enqueue };
         if let (Some(readback), Some(arrived)) = (&readback, arrived) {
             // Another thread's look at the device may be the one that calls back.

@@ -87,6 +87,33 @@ fn a_kernel_that_hangs_ends_at_its_timeout_and_a_fresh_device_goes_on() {
 }
 
 #[test]
+fn a_kernel_that_ends_late_leaves_the_device_as_it_was() {
+    let Some(backend) = backend("a late end") else { return };
+    let late = parse(
+        "program @late workgroup(64, 1, 1) {
+          buffer @y : read_write u32[64] binding 0 output
+          %i = local_id x
+          for %k in 0..3000000 {
+            %a = load.u32 @y[%i]
+            %b = mul.u32 %a, 3
+            %c = xor.u32 %b, %k
+            store.u32 @y[%i], %c
+          }
+        }",
+    );
+    let input = words(0..64);
+    let config = DispatchConfig { timeout: Some(Duration::from_millis(2)), ..DispatchConfig::default() };
+    backend.compile_native(&late, &DispatchConfig::default()).expect("it compiles");
+    assert_eq!(code(backend.dispatch_borrowed(&late, &[&input], &config)), ErrorCode::Timeout);
+    assert!(!backend.device_lost());
+    // With the memory that the late one had.
+    for _ in 0..3 {
+        let found = backend.dispatch_borrowed(&increment(), &[&input], &DispatchConfig::default());
+        assert_eq!(found.expect("it runs"), [words(1..65)]);
+    }
+}
+
+#[test]
 fn a_lost_device_says_so_and_recovers() {
     let Some(backend) = backend("a loss") else { return };
     let resource = backend.allocate_resident(256).expect("it fits");

@@ -17,6 +17,8 @@ use smallvec::SmallVec;
 
 /// Steps of the longest function that is tried: rows of bits grow with it, and so does their number.
 const STEPS_MAX: usize = 512;
+/// Points of a value that the next step uses: two for each step.
+const SHORT: u32 = 4;
 /// How much more often a loop's lines run than those around it.
 const LOOP_FACTOR: f32 = 8.0;
 /// How often cold lines run.
@@ -104,6 +106,8 @@ struct Range {
     home: Home,
     /// What it costs in memory; a use that must be in a register costs more than anything.
     cost: f32,
+    /// The same for each point where it is alive: what is alive for long and seldom used leaves first.
+    weight: f32,
     /// The words of its row that have bits.
     words: (u16, u16),
     /// A value that it is moved from or to.
@@ -117,6 +121,7 @@ impl Range {
         class: RegClass::Int,
         home: Home::Nowhere,
         cost: 0.0,
+        weight: 0.0,
         words: (0, 0),
         near: NONE,
         fixed: None,
@@ -317,6 +322,11 @@ impl Fit<'_> {
             .filter(|(length, _)| *length > 0)
             .collect();
         order.sort_unstable_by(|a, b| b.cmp(a));
+        for (length, range) in &order {
+            let range = &mut self.ranges[*range as usize];
+            // Memory has no room to give between a value and its use in the next step.
+            range.weight = if *length <= SHORT { f32::MAX } else { range.cost / *length as f32 };
+        }
         for (_, range) in order {
             self.place(range)?;
         }
@@ -330,7 +340,7 @@ impl Fit<'_> {
     }
 
     fn place(&mut self, range: u32) -> Option<()> {
-        let Range { class, cost, near, fixed, .. } = self.ranges[range as usize];
+        let Range { class, cost, weight, near, fixed, .. } = self.ranges[range as usize];
         let near = self.groups.get(near as usize).map(|group| self.ranges[*group as usize].home);
         let near = if let Some(Home::Register(at)) = near { Some(usize::from(at)) } else { None };
         let fixed = fixed.and_then(|fixed| self.registers.iter().position(|reg| *reg == fixed));
@@ -341,9 +351,9 @@ impl Fit<'_> {
             return Some(());
         }
         // What must leave for it, where that costs least.
-        let (mut least, mut best) = (cost, None);
+        let (mut least, mut best) = (weight, None);
         for at in all().filter(|at| !self.meets(self.destroyed.row(*at), range)) {
-            let sum: f32 = self.in_the_way(at, range).map(|other| self.ranges[other as usize].cost).sum();
+            let sum: f32 = self.in_the_way(at, range).map(|other| self.ranges[other as usize].weight).sum();
             if sum < least {
                 (least, best) = (sum, Some(at));
             }
@@ -430,7 +440,8 @@ impl Fit<'_> {
         let (first, last) = points(step, &operand);
         self.live.fill(row, first, last);
         let words = span(self.live.row(row));
-        self.ranges.push(Range { class: operand.class(), cost: f32::INFINITY, words, ..Range::NEW });
+        let cost = f32::INFINITY;
+        self.ranges.push(Range { class: operand.class(), cost, weight: cost, words, ..Range::NEW });
         self.work.push(row as u32);
         row as u32
     }
