@@ -270,7 +270,25 @@ fn is_quick(node: &Node) -> bool {
             let trips = lo.literal().zip(hi.literal()).map(|(lo, hi)| hi.bits().saturating_sub(lo.bits()));
             trips.is_some_and(|trips| trips <= TRIPS_MAX) && body.iter().all(is_quick)
         }
-        _ => false,
+        Node::Var { len: Some(_), .. }
+        | Node::Get { index: Some(_), .. }
+        | Node::Set { index: Some(_), .. }
+        | Node::UniformLoad { .. }
+        | Node::Store { .. }
+        | Node::Atomic { .. }
+        | Node::Subgroup { .. }
+        | Node::Mma { .. }
+        | Node::Barrier { .. }
+        | Node::AllReduce { .. }
+        | Node::AllGather { .. }
+        | Node::ReduceScatter { .. }
+        | Node::Broadcast { .. }
+        | Node::Break
+        | Node::Continue
+        | Node::Call { .. }
+        | Node::Return { .. }
+        | Node::IndirectDispatch { .. }
+        | Node::Trap { .. } => false,
     }
 }
 
