@@ -262,7 +262,7 @@ impl<'s> Step<'s> {
         };
         let writes: Vec<bool> =
             checked.bound.iter().map(|id| checked.parts().buffer(*id).is_writable()).collect();
-        check_aliases(resources, &writes)?;
+        check_aliases(resources, writes.iter().copied())?;
         let ready = lookup(watch, program, &config)?;
         Ok(Step { program, resources, config, byte_lens, ready, admission, writes })
     }

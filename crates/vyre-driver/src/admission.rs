@@ -15,7 +15,7 @@ use crate::grid_sync::has_grid_sync;
 use crate::types::{default_supported_ops, unsupported};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::{Arc, Mutex, PoisonError};
-use vyre_foundation::ir::{BufferId, BufferKind, Digest, OpId, Program, ProgramParts, SyncOp, walk};
+use vyre_foundation::ir::{BufferId, BufferKind, Digest, Node, OpId, Program, ProgramParts, SyncOp, walk};
 use vyre_foundation::launch::{self, LaunchError};
 use vyre_foundation::validate::{ValidProgram, validate};
 
@@ -56,6 +56,8 @@ pub struct CheckedProgram {
     pub workgroup_bytes: u64,
     /// Whether it has a grid barrier or collective.
     pub has_grid_sync: bool,
+    /// Whether it may trap.
+    pub traps: bool,
     /// Whether no grid can be derived for it.
     pub needs_grid: bool,
     /// Its lines.
@@ -68,10 +70,11 @@ impl CheckedProgram {
         let mut ops = Vec::new();
         let bodies = parts.functions.iter().map(|function| &function.body).chain([&parts.body]);
         let mut seen = FxHashSet::default();
-        let mut lines = 0;
+        let (mut lines, mut traps) = (0, false);
         for body in bodies {
             walk(&body.block, |_, _, node| {
                 lines += 1;
+                traps |= matches!(node, Node::Trap { .. });
                 if seen.insert(node.op()) {
                     ops.push(node.op());
                 }
@@ -85,6 +88,7 @@ impl CheckedProgram {
             ops,
             workgroup_bytes,
             has_grid_sync: has_grid_sync(parts),
+            traps,
             needs_grid: launch::needs_grid(parts),
             lines,
             valid,
@@ -349,10 +353,9 @@ fn finish(
 ) -> Result<Admission, BackendError> {
     let parts = program.parts();
     let storage_max = backend.max_storage_buffer_bytes();
-    let mut lens: Vec<u32> = parts.buffers.iter().map(|buffer| buffer.len.unwrap_or(0)).collect();
     for plan in &bindings {
         let buffer = parts.buffer(plan.buffer);
-        lens[plan.buffer.index()] = launch::element_count(buffer, plan.byte_len as u64)?;
+        launch::element_count(buffer, plan.byte_len as u64)?;
         if storage_max > 0 {
             let what = || format!("the size of `@{}` in bytes", buffer.name);
             check_limit(backend, what, plan.byte_len as u64, storage_max)?;
@@ -374,7 +377,7 @@ fn finish(
         }
         (None, Some(grid)) => grid,
         (None, None) if program.needs_grid => return Err(launch::grid_missing(parts).into()),
-        (None, None) => launch::default_grid(parts, &lens),
+        (None, None) => derived_grid(parts, &bindings)?,
     };
     launch::check_grid(parts, grid)?;
     let groups_max = u64::from(backend.max_compute_workgroups_per_dimension());
@@ -383,6 +386,14 @@ fn finish(
         check_limit(backend, what, u64::from(*count), groups_max)?;
     }
     Ok(Admission { program, grid, bindings })
+}
+
+fn derived_grid(parts: &ProgramParts, bindings: &[BindingPlan]) -> Result<[u32; 3], LaunchError> {
+    let mut lens: Vec<u32> = parts.buffers.iter().map(|buffer| buffer.len.unwrap_or(0)).collect();
+    for plan in bindings {
+        lens[plan.buffer.index()] = launch::element_count(parts.buffer(plan.buffer), plan.byte_len as u64)?;
+    }
+    Ok(launch::default_grid(parts, &lens))
 }
 
 impl From<LaunchError> for BackendError {

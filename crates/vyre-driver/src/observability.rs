@@ -55,6 +55,11 @@ pub fn record_launch(input_bytes: u64, output_bytes: u64) {
     OUTPUT_BYTES.fetch_add(output_bytes, Ordering::Relaxed);
 }
 
+/// Counts dispatches of resident memory.
+pub(crate) fn record_resident_launches(launches: u64) {
+    LAUNCHES.fetch_add(launches, Ordering::Relaxed);
+}
+
 /// Puts `results` into the caller's slots and counts how: into a slot's own storage where it is large enough, moved
 /// into the slot where not, appended where there is none. Slots beyond the results are dropped, so that no stale bytes
 /// remain.

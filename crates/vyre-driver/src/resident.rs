@@ -240,11 +240,13 @@ impl<M> ResidentTable<M> {
 }
 
 /// Checks that memory which a dispatch may write is bound once. `writes` says of each resource whether it may.
-pub fn check_aliases(resources: &[Resource], writes: &[bool]) -> Result<(), BackendError> {
+pub fn check_aliases(
+    resources: &[Resource],
+    writes: impl IntoIterator<Item = bool>,
+) -> Result<(), BackendError> {
     for (resource, written) in resources.iter().zip(writes) {
         let Resource::Resident(handle) = resource else { continue };
-        let uses = resources.iter().filter(|other| *other == resource).count();
-        if uses > 1 && *written {
+        if written && resources.iter().filter(|other| *other == resource).count() > 1 {
             return Err(BackendError::BadHandle { handle: *handle, cause: HandleFault::BoundTwice });
         }
     }

@@ -2,21 +2,20 @@
 
 use super::backend::{QueueBackend, Resident};
 use super::{Launch, Queue, Read, Stop, Times, Work};
-use crate::admission::{Admission, admit, admit_resident};
+use crate::admission::{Admission, admit, admit_resident, check};
 use crate::config::DispatchConfig;
 use crate::defaults;
 use crate::error::BackendError;
 use crate::grid_sync;
-use crate::observability::record_launch;
+use crate::observability::{record_launch, record_resident_launches};
 use crate::resident::{Pinned, check_aliases, check_range_count};
 use crate::types::{
     OutputBuffers, ResidentDispatchStep, ResidentReadRange, ResidentSequenceTiming, Resource,
     TimedDispatchResult, unsupported,
 };
-use std::collections::BTreeMap;
 use std::sync::{Arc, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 use std::time::{Duration, Instant};
-use vyre_foundation::ir::{Node, Program, walk};
+use vyre_foundation::ir::Program;
 use vyre_foundation::launch::{indirect, indirect_grid};
 
 /// Runs a program on host bytes. Results go to storage of `slots` where it is large enough, which is taken from there.
@@ -177,9 +176,8 @@ impl<Q: Queue> Step<Q> {
                 }
             })?;
         let parts = admission.program.parts();
-        let writes: Vec<bool> =
-            admission.bindings.iter().map(|plan| parts.buffer(plan.buffer).is_writable()).collect();
-        check_aliases(resources, &writes)?;
+        let writes = admission.bindings.iter().map(|plan| parts.buffer(plan.buffer).is_writable());
+        check_aliases(resources, writes)?;
         let kernel = backend.kernel(queue, &admission.program, config)?;
         if admission.program.has_grid_sync && !fits(queue, &kernel, &admission)? {
             if !backend.about().grid_sync {
@@ -230,11 +228,11 @@ impl Locks {
         pins: impl Iterator<Item = (&'a Pinned<Resident<Q>>, bool)>,
         stop: &Stop<'_>,
     ) -> Result<Vec<Lock<'a>>, BackendError> {
-        let mut wanted: BTreeMap<u64, (&Pinned<Resident<Q>>, bool)> = BTreeMap::new();
-        for (pinned, writes) in pins {
-            wanted.entry(pinned.handle()).or_insert((pinned, false)).1 |= writes;
-        }
-        wanted.into_values().map(|(pinned, writes)| lock(pinned, writes, stop)).collect()
+        let mut wanted: Vec<(&Pinned<Resident<Q>>, bool)> = pins.collect();
+        // Those that are written come first, and stand for all of the same handle.
+        wanted.sort_unstable_by_key(|(pinned, writes)| (pinned.handle(), !writes));
+        wanted.dedup_by_key(|(pinned, _)| pinned.handle());
+        wanted.into_iter().map(|(pinned, writes)| lock(pinned, writes, stop)).collect()
     }
 }
 
@@ -280,7 +278,7 @@ pub(super) fn dispatch_resident<Q: Queue>(
     let stop = Stop::new(config, start);
     let (queue, generation) = backend.begin()?;
     let times = Step::new(backend, &queue, program, resources, config, &stop)
-        .and_then(|step| run(backend, &queue, [&[&step], &[]], 0, Vec::new(), &stop, timed))
+        .and_then(|step| run(backend, &queue, [&[step], &[]], 0, Vec::new(), &stop, timed))
         .map_err(|error| backend.cause(generation, error))?;
     backend.still(generation)?;
     with_times(OutputBuffers::new(), start, times)
@@ -293,13 +291,13 @@ type ReadBack<'a, 'r, Q> = (&'a Pinned<Resident<Q>>, &'a ResidentReadRange<'r>, 
 fn run<'a, Q: Queue>(
     backend: &QueueBackend<Q>,
     queue: &Q,
-    [steps, repeated]: [&[&'a Step<Q>]; 2],
+    [steps, repeated]: [&'a [Step<Q>]; 2],
     repeat_count: u32,
     reads: Vec<ReadBack<'a, '_, Q>>,
     stop: &Stop<'_>,
     timed: bool,
 ) -> Result<Times, BackendError> {
-    let all = || steps.iter().chain(repeated).copied();
+    let all = || steps.iter().chain(repeated);
     let read_pins = reads.iter().map(|(pinned, ..)| (*pinned, false));
     let _locks = Locks::take(all().flat_map(Step::pins).chain(read_pins), stop)?;
     // A dispatch that held them until now may have failed.
@@ -310,8 +308,8 @@ fn run<'a, Q: Queue>(
     let work = Work {
         clears: Vec::new(),
         uploads: all().flat_map(Step::travelling).collect(),
-        launches: steps.iter().filter_map(|step| step.launch()).collect(),
-        repeated: repeated.iter().filter_map(|step| step.launch()).collect(),
+        launches: steps.iter().filter_map(Step::launch).collect(),
+        repeated: repeated.iter().filter_map(Step::launch).collect(),
         repeat_count,
         timed,
         reads: reads
@@ -328,7 +326,7 @@ fn run<'a, Q: Queue>(
     match &result {
         Ok(_) => {
             backend.count(launched);
-            (0..launched).for_each(|_| record_launch(0, 0));
+            record_resident_launches(launched);
         }
         Err(_) => {
             all()
@@ -390,19 +388,15 @@ fn sequence_on<Q: Queue>(
     }
     let reads = pins.iter().zip(ranges).zip(outputs.iter_mut());
     let reads = reads.map(|((pinned, range), out)| (pinned, range, &mut **out)).collect();
-    let (prefix, repeated): (Vec<_>, Vec<_>) = (prefix.iter().collect(), repeated.iter().collect());
     run(backend, queue, [&prefix, &repeated], repeat_count, reads, &stop, timed)
 }
 
 /// A trap must end the sequence, an indirect grid is read when its step's turn has come, and bytes that travel are fresh
 /// for each turn.
 fn needs_host(step: &ResidentDispatchStep<'_>) -> bool {
-    let parts = step.program.parts();
-    let mut traps = false;
-    let bodies = parts.functions.iter().map(|function| &function.body).chain([&parts.body]);
-    bodies.for_each(|body| walk(&body.block, |_, _, node| traps |= matches!(node, Node::Trap { .. })));
-    traps
-        || indirect(parts).is_some()
+    // What is not valid is refused either way.
+    check(step.program, None).is_ok_and(|program| program.traps)
+        || indirect(step.program.parts()).is_some()
         || step.resources.iter().any(|resource| matches!(resource, Resource::Borrowed(_)))
 }
 
