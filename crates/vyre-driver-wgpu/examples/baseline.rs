@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 use vyre_driver::{DispatchConfig, ResidentDispatchStep, ResidentReadRange, Resource, VyreBackend};
-use vyre_driver_wgpu::WgpuConfig;
+use vyre_driver_wgpu::{Wgpu, WgpuBackend, WgpuConfig};
 use vyre_foundation::ir::Program;
 use vyre_foundation::launch::bound_buffers;
 use vyre_foundation::{text, validate};
@@ -104,7 +104,8 @@ impl Hand {
             | wgpu::Features::SHADER_INT64
             | wgpu::Features::SHADER_INT64_ATOMIC_ALL_OPS
             | wgpu::Features::SHADER_F64
-            | wgpu::Features::SHADER_F16;
+            | wgpu::Features::SHADER_F16
+            | wgpu::Features::SUBGROUP;
         let (device, queue) = pollster::block_on(adapter.request_device(&wgpu::DeviceDescriptor {
             required_features: features & adapter.features(),
             required_limits: adapter.limits(),
@@ -114,10 +115,10 @@ impl Hand {
         Hand { device, queue }
     }
 
-    fn ready(&self, case: &Case) -> Ready {
+    fn ready(&self, case: &Case, (options, lanes): (spirv::Options, u32)) -> Ready {
         let valid = validate::validate(&case.program).expect("the example is valid");
         let parts = valid.parts();
-        let shader = spirv::lower(&valid, &spirv::Options::default()).expect("it lowers");
+        let shader = spirv::lower_for_subgroups(&valid, &options, lanes).expect("it lowers");
         let (bindings, [x, y, z]) = (Bindings::new(parts), parts.workgroup);
         let entries = [wgpu::PassthroughShaderEntryPoint { name: "main".into(), workgroup_size: (x, y, z) }];
         let wanted = wgpu::ShaderModuleDescriptorPassthrough {
@@ -271,8 +272,10 @@ fn main() {
     let rounds = numbers.first().copied().unwrap_or(50);
     let log2_max = numbers.get(1).copied().unwrap_or(20);
     let only = std::env::args().nth(3);
-    let backend = WgpuConfig::from_env().and_then(|config| vyre_driver_wgpu::open(&config));
-    let backend = backend.unwrap_or_else(|error| panic!("{error}"));
+    let queue = WgpuConfig::from_env().and_then(|config| Wgpu::open(&config));
+    let queue = queue.unwrap_or_else(|error| panic!("{error}"));
+    let emission = queue.emission().expect("it gets SPIR-V");
+    let backend = WgpuBackend::new(queue);
     let hand = Hand::open();
     println!("{}, {}", backend.device_name(), backend.driver_name());
     println!(
@@ -284,7 +287,7 @@ fn main() {
         for case in
             cases(1 << log2).into_iter().filter(|case| only.as_deref().is_none_or(|only| only == case.name))
         {
-            let ready = hand.ready(&case);
+            let ready = hand.ready(&case, emission);
             let inputs: Vec<&[u8]> = case.inputs.iter().map(Vec::as_slice).collect();
             let config = DispatchConfig { grid_override: Some(case.grid), ..DispatchConfig::default() };
             let output_bytes = case.inputs.last().expect("it has buffers").len() as u64;

@@ -1,6 +1,7 @@
 //! Device memory, and the pool that keeps what was freed.
 //!
 //! Buffers that come back to the pool keep their identity, so that the bind groups of the last dispatch serve the next.
+//! Memory that the host maps comes back only when it is known to be as the next user expects it; otherwise it is let go.
 //! When the device has no more memory, the pool is emptied and the allocation tried once more; then it is an error.
 
 use crate::ID;
@@ -11,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vyre_driver::BackendError;
 use wgpu::BufferUsages;
 
-/// Bytes that the pool keeps of each kind.
+/// Bytes that the pool keeps.
 const KEPT_BYTES_MAX: u64 = 1 << 30;
 
 /// What a buffer is for.
@@ -19,8 +20,10 @@ const KEPT_BYTES_MAX: u64 = 1 << 30;
 pub(crate) enum Kind {
     /// Kernels read and write it.
     Storage,
-    /// The host reads it.
+    /// The host reads it. In the pool it is not mapped.
     Readback,
+    /// The host writes it. In the pool it is mapped.
+    Upload,
 }
 
 impl Kind {
@@ -28,6 +31,7 @@ impl Kind {
         match self {
             Kind::Storage => BufferUsages::STORAGE | BufferUsages::COPY_SRC | BufferUsages::COPY_DST,
             Kind::Readback => BufferUsages::MAP_READ | BufferUsages::COPY_DST,
+            Kind::Upload => BufferUsages::MAP_WRITE | BufferUsages::COPY_SRC,
         }
     }
 }
@@ -54,7 +58,8 @@ struct Free {
     bytes: u64,
 }
 
-/// An allocation. Dropping it gives it back to the pool, so nothing on the device may use it then.
+/// An allocation. Dropping it gives it back to the pool, so nothing on the device may use it then; what the host maps is
+/// given back by [`Memory::keep`] alone.
 pub struct Memory {
     buffer: Option<Buffer>,
     /// What was asked for. The buffer has more, which is nobody's.
@@ -71,12 +76,19 @@ impl Memory {
     pub(crate) fn raw(&self) -> &wgpu::Buffer {
         &self.buffer().raw
     }
+
+    /// Gives it back to the pool: it is mapped, or not, as its kind is there.
+    pub(crate) fn keep(mut self) {
+        self.pool.take_back(self.kind, self.buffer.take());
+    }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        if let Some(buffer) = self.buffer.take() {
-            self.pool.take_back(self.kind, buffer);
+        match self.kind {
+            Kind::Storage => self.pool.take_back(self.kind, self.buffer.take()),
+            // A call failed half-way, so nobody knows how it is.
+            Kind::Readback | Kind::Upload => {}
         }
     }
 }
@@ -115,8 +127,8 @@ impl Pool {
     }
 
     fn create(&self, kind: Kind, size: u64, asked: u64) -> Result<Buffer, BackendError> {
-        let wanted =
-            wgpu::BufferDescriptor { label: None, size, usage: kind.usage(), mapped_at_creation: false };
+        let mapped_at_creation = kind == Kind::Upload;
+        let wanted = wgpu::BufferDescriptor { label: None, size, usage: kind.usage(), mapped_at_creation };
         let create = || self.device.watched("a device buffer", || self.device.raw.create_buffer(&wanted));
         let first = create();
         let raw = match first {
@@ -140,7 +152,8 @@ impl Pool {
         self.ids.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn take_back(&self, kind: Kind, buffer: Buffer) {
+    fn take_back(&self, kind: Kind, buffer: Option<Buffer>) {
+        let Some(buffer) = buffer else { return };
         let size = buffer.raw.size();
         let mut free = self.lock();
         if free.bytes + size <= KEPT_BYTES_MAX {

@@ -1,18 +1,18 @@
 //! One submission, from its encoder to its bytes.
 
-use crate::device::Kept;
 use crate::kernel::Kernel;
 use crate::memory::{Kind, Memory};
-use crate::submit::{Clock, TIMES_BYTES, Wgpu, Words};
-use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant};
+use crate::submit::{Bound, Clock, TIMES_BYTES, Wgpu};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 use vyre_driver::BackendError;
 use vyre_driver::queue::{Launch, Read, Stop, Times, Work};
 
 /// Launches in one command buffer. More go in several, each waited for.
 const LAUNCHES_MAX: usize = 4096;
-/// How long another thread may take to call back.
-const LOOK: Duration = Duration::from_millis(10);
+/// Uploads of so many bytes at most go through memory that is kept for that. For more, wgpu allocates each time.
+const STAGED_BYTES_MAX: usize = 16 << 20;
 /// Copies go by whole words.
 pub(crate) const WORD: usize = 4;
 
@@ -27,9 +27,7 @@ pub(crate) struct Submission<'a> {
 /// A launch with everything that it binds.
 struct Prepared<'a> {
     kernel: &'a Kernel,
-    /// One for each piece of the grid.
-    groups: Vec<Arc<Kept<wgpu::BindGroup>>>,
-    words: Arc<Words>,
+    bound: Arc<Bound>,
 }
 
 /// Where things lie in the buffer that the host reads, in bytes.
@@ -52,43 +50,41 @@ impl Submission<'_> {
         let once = self.prepare(&work.launches)?;
         let again = self.prepare(&work.repeated)?;
         let turns = std::iter::repeat_n(&again, work.repeat_count as usize).flatten();
-        let mut launches = once.iter().chain(turns).peekable();
+        let mut launches = once.iter().chain(turns);
+        let mut left = once.len() + again.len() * work.repeat_count as usize;
         let readback = self.readback(&work)?;
+        let staged = self.queue.upload(&work.uploads)?;
         let device = &self.queue.device;
         let mut is_first = true;
         let index = loop {
+            let count = left.min(LAUNCHES_MAX);
+            left -= count;
             let encoded = device.watched("a submission", || {
                 let mut encoder =
                     device.raw.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
                 if is_first {
                     self.clear(&mut encoder, &work);
+                    copy_staged(&mut encoder, &work, staged.as_ref());
                 }
-                self.launch(&mut encoder, &mut launches, is_first);
-                if let (None, Some(readback)) = (launches.peek(), &readback) {
+                if count > 0 {
+                    self.launch(&mut encoder, launches.by_ref().take(count), is_first, left == 0);
+                }
+                if let (0, Some(readback)) = (left, &readback) {
                     self.fetch(&mut encoder, &work, readback);
                 }
                 device.queue.submit([encoder.finish()])
             })?;
             is_first = false;
-            if launches.peek().is_none() {
+            if left == 0 {
                 break encoded;
             }
-            self.queue.wait(&encoded, stop)?;
+            self.queue.wait(&encoded, None, stop)?;
         };
         let enqueue = self.start.elapsed();
-        let arrived = readback.as_ref().map(|readback| self.map(readback)).transpose()?;
-        let waited = self.queue.wait(&index, stop);
-        if let (Err(_), Some(readback), false) = (&waited, &readback, device.is_lost()) {
-            // It ended too late. Its memory goes to another submission, which must not find it mapped.
-            device.watched("a readback", || readback.memory.raw().unmap())?;
-        }
-        waited?;
+        let arrived = self.map(readback.as_ref(), staged)?;
+        self.queue.wait(&index, arrived.as_ref(), stop)?;
         let mut times = Times { device_ns: None, enqueue };
-        if let (Some(readback), Some(arrived)) = (&readback, arrived) {
-            // Another thread's look at the device may be the one that calls back.
-            while arrived.recv_timeout(LOOK).is_err() {
-                device.look()?;
-            }
+        if let Some(readback) = readback {
             let kernels = || once.iter().chain(&again).map(|one| one.kernel);
             times.device_ns = self.take(readback, &mut work.reads, kernels())?;
         }
@@ -97,10 +93,7 @@ impl Submission<'_> {
 
     fn prepare<'a>(&self, launches: &'a [Launch<'_, Wgpu>]) -> Result<Vec<Prepared<'a>>, BackendError> {
         let prepare = |launch: &'a Launch<'_, Wgpu>| {
-            let words = self.queue.words(launch)?;
-            let pieces = 0..words.pieces.len();
-            let groups = pieces.map(|piece| self.queue.group(launch, &words, piece, self.status));
-            Ok(Prepared { kernel: &launch.kernel, groups: groups.collect::<Result<_, _>>()?, words })
+            Ok(Prepared { kernel: &launch.kernel, bound: self.queue.bound(launch, self.status)? })
         };
         launches.iter().map(prepare).collect()
     }
@@ -112,21 +105,14 @@ impl Submission<'_> {
         }
     }
 
-    /// One pass, of as many launches as a command buffer takes.
+    /// One pass. The first and the last of a submission take the time.
     fn launch<'a>(
         &self,
         encoder: &mut wgpu::CommandEncoder,
-        launches: &mut std::iter::Peekable<impl Iterator<Item = &'a Prepared<'a>>>,
+        launches: impl Iterator<Item = &'a Prepared<'a>>,
         is_first: bool,
+        is_last: bool,
     ) {
-        if launches.peek().is_none() {
-            return;
-        }
-        let mut taken: Vec<&Prepared<'_>> = Vec::new();
-        while let Some(one) = launches.next_if(|_| taken.len() < LAUNCHES_MAX) {
-            taken.push(one);
-        }
-        let is_last = launches.peek().is_none();
         let timestamp_writes =
             self.clock.filter(|_| is_first || is_last).map(|clock| wgpu::ComputePassTimestampWrites {
                 query_set: &clock.queries,
@@ -135,16 +121,16 @@ impl Submission<'_> {
             });
         let mut pass =
             encoder.begin_compute_pass(&wgpu::ComputePassDescriptor { label: None, timestamp_writes });
-        let (mut kernel, mut bound): (Option<u64>, Option<&Arc<_>>) = (None, None);
-        for one in taken {
+        let (mut kernel, mut bound): (Option<u64>, Option<&wgpu::BindGroup>) = (None, None);
+        for one in launches {
             if kernel.replace(one.kernel.id) != Some(one.kernel.id) {
                 pass.set_pipeline(&one.kernel.pipeline);
             }
-            for (group, [x, y, z]) in one.groups.iter().zip(&one.words.pieces) {
-                if bound.replace(group).is_none_or(|bound| !Arc::ptr_eq(bound, group)) {
-                    pass.set_bind_group(0, &***group, &[]);
+            for (group, [x, y, z]) in one.bound.pieces() {
+                if bound.replace(group).is_none_or(|bound| !std::ptr::eq(bound, group)) {
+                    pass.set_bind_group(0, group, &[]);
                 }
-                pass.dispatch_workgroups(*x, *y, *z);
+                pass.dispatch_workgroups(x, y, z);
             }
         }
     }
@@ -187,25 +173,36 @@ impl Submission<'_> {
         }
     }
 
-    /// Asks for the host's view of a readback.
+    /// Asks for the host's views: of what was uploaded from, which is then kept, and of what is read back, which is then
+    /// said to have arrived.
     fn map(
         &self,
-        readback: &Readback,
-    ) -> Result<mpsc::Receiver<Result<(), wgpu::BufferAsyncError>>, BackendError> {
-        let (sender, receiver) = mpsc::sync_channel(1);
+        readback: Option<&Readback>,
+        staged: Option<Memory>,
+    ) -> Result<Option<Arc<AtomicBool>>, BackendError> {
         self.queue.device.watched("a readback", || {
-            readback.memory.raw().map_async(wgpu::MapMode::Read, .., move |mapped| {
-                // Nobody asks any more if the device was lost meanwhile.
-                let _ = sender.send(mapped);
-            });
-        })?;
-        Ok(receiver)
+            if let Some(staged) = staged {
+                let raw = staged.raw().clone();
+                raw.map_async(wgpu::MapMode::Write, .., move |mapped| {
+                    if mapped.is_ok() {
+                        staged.keep();
+                    }
+                });
+            }
+            readback.map(|readback| {
+                let arrived = Arc::new(AtomicBool::new(false));
+                let told = Arc::clone(&arrived);
+                let tell = move |_| told.store(true, Ordering::Release);
+                readback.memory.raw().map_async(wgpu::MapMode::Read, .., tell);
+                arrived
+            })
+        })
     }
 
     /// Takes out what arrived: bytes, times, and the first trap, which is an error.
     fn take<'a>(
         &self,
-        readback: &Readback,
+        readback: Readback,
         reads: &mut [Read<'_, Wgpu>],
         mut kernels: impl Iterator<Item = &'a Kernel>,
     ) -> Result<Option<u64>, BackendError> {
@@ -230,6 +227,7 @@ impl Submission<'_> {
             .map(|at| (ticks(at + 2 * WORD).saturating_sub(ticks(at)) as f64 * period) as u64);
         drop(view);
         device.watched("a readback", || readback.memory.raw().unmap())?;
+        readback.memory.keep();
         match trap {
             None => Ok(device_ns),
             Some(trap) => {
@@ -247,26 +245,70 @@ impl Submission<'_> {
     }
 }
 
+/// Whole words of their own: what is behind the end of memory is nobody's.
+fn is_whole(&(memory, offset, bytes): &(&Memory, usize, &[u8])) -> bool {
+    let (first, byte_len) = around(offset, bytes.len());
+    offset == first && (bytes.len() == byte_len || offset + bytes.len() == memory.byte_len)
+}
+
+/// Copies what was staged to where it goes.
+fn copy_staged(encoder: &mut wgpu::CommandEncoder, work: &Work<'_, Wgpu>, staged: Option<&Memory>) {
+    let Some(staged) = staged else { return };
+    let mut at = 0;
+    for (memory, offset, bytes) in &work.uploads {
+        let byte_len = bytes.len().next_multiple_of(WORD) as u64;
+        if byte_len > 0 {
+            encoder.copy_buffer_to_buffer(staged.raw(), at, memory.raw(), *offset as u64, byte_len);
+        }
+        at += byte_len;
+    }
+}
+
 impl Wgpu {
-    /// Hands bytes over, which are written before the next submission.
-    pub(crate) fn upload(&self, memory: &Memory, offset: usize, bytes: &[u8]) -> Result<(), BackendError> {
-        let (first, byte_len) = around(offset, bytes.len());
+    /// Hands bytes over. They are in the memory that is returned, one upload's whole words behind the other's, and must be
+    /// copied from there; or, if none is, wgpu has them and writes them before the next submission.
+    fn upload(&self, uploads: &[(&Memory, usize, &[u8])]) -> Result<Option<Memory>, BackendError> {
+        let byte_len: usize = uploads.iter().map(|(.., bytes)| bytes.len().next_multiple_of(WORD)).sum();
+        if byte_len == 0 || byte_len > STAGED_BYTES_MAX || !uploads.iter().all(is_whole) {
+            uploads.iter().try_for_each(|upload| self.write(upload))?;
+            return Ok(None);
+        }
+        let staged = self.pool.allocate(Kind::Upload, byte_len)?;
+        let view = self.device.watched("an upload", || staged.raw().get_mapped_range_mut(..))?;
+        let Ok(mut view) = view else {
+            self.device.lose("memory for uploads is not mapped");
+            return Err(self.device.lost());
+        };
+        let mut at = 0;
+        for (.., bytes) in uploads {
+            view.slice(at..at + bytes.len()).copy_from_slice(bytes);
+            let end = (at + bytes.len()).next_multiple_of(WORD);
+            view.slice(at + bytes.len()..end).fill(0);
+            at = end;
+        }
+        drop(view);
+        self.device.watched("an upload", || staged.raw().unmap())?;
+        Ok(Some(staged))
+    }
+
+    fn write(&self, upload: &(&Memory, usize, &[u8])) -> Result<(), BackendError> {
+        let &(memory, offset, bytes) = upload;
         let write = |at: usize, bytes: &[u8]| {
             self.device
                 .watched("an upload", || self.device.queue.write_buffer(memory.raw(), at as u64, bytes))
         };
-        let is_tail = offset + bytes.len() == memory.byte_len;
-        if offset == first && (is_tail || bytes.len() == byte_len) {
+        if is_whole(upload) {
             let (whole, rest) = bytes.split_at(bytes.len() / WORD * WORD);
-            write(first, whole)?;
+            write(offset, whole)?;
             if rest.is_empty() {
                 return Ok(());
             }
             let mut last = [0; WORD];
             last[..rest.len()].copy_from_slice(rest);
-            return write(first + whole.len(), &last);
+            return write(offset + whole.len(), &last);
         }
         // Bytes in a word with others: those are read first.
+        let (first, byte_len) = around(offset, bytes.len());
         let mut words = Vec::with_capacity(byte_len);
         let mut work = Work::none();
         work.reads.push(Read { memory, offset: first, byte_len, out: &mut words });

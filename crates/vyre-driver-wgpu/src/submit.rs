@@ -1,7 +1,7 @@
 //! Does the work that the driver layer hands over: one encoder, one submission, one wait.
 //!
-//! What a launch needs beside its buffers is made once and kept: the launch words by their contents, bind groups by what
-//! they bind. So the same dispatch again prepares nothing.
+//! What a launch needs beside its buffers is made once and kept: the launch words by their contents, bind groups by the
+//! launch and its buffers. So the same dispatch again prepares nothing.
 
 use crate::ID;
 use crate::adapter::{ShaderChoice, WgpuConfig, adapters, unavailable};
@@ -30,8 +30,10 @@ const GRACE: Duration = Duration::from_secs(10);
 /// Between looks at a device whose work someone may want to end.
 const PAUSE_MIN: Duration = Duration::from_micros(10);
 const PAUSE_MAX: Duration = Duration::from_millis(1);
-/// Bind groups and launch words that are kept.
+/// Launches whose bind groups are kept.
 const KEPT_MAX: usize = 1024;
+/// Launch words that are kept, those of a thousand launches or so.
+const WORDS_BYTES: u64 = 256 << 10;
 const CACHE_BYTES_MAX: u64 = 256 << 20;
 /// Bytes of two timestamps, and where a query set may be resolved to.
 pub(crate) const TIMES_BYTES: u64 = 16;
@@ -42,22 +44,46 @@ pub struct Wgpu {
     pub(crate) pool: Arc<Pool>,
     /// Clocks that no submission uses now.
     clocks: Mutex<Vec<Clock>>,
-    words: Mutex<FxHashMap<Vec<u32>, Arc<Words>>>,
-    groups: Mutex<FxHashMap<Vec<u64>, Arc<Kept<wgpu::BindGroup>>>>,
+    words: Mutex<WordsKept>,
+    bound: Mutex<FxHashMap<Vec<u64>, Arc<Bound>>>,
     verdict: Verdict,
     pub(crate) cache: Option<DiskCache>,
     pub(crate) config: WgpuConfig,
 }
 
+/// What a launch binds.
+pub(crate) struct Bound {
+    /// A bind group for each piece of the grid.
+    groups: Vec<Kept<wgpu::BindGroup>>,
+    words: Arc<Words>,
+}
+
+impl Bound {
+    /// The pieces of the grid: the bind group of each, and its workgroups.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = (&wgpu::BindGroup, [u32; 3])> {
+        self.groups.iter().map(|group| &**group).zip(self.words.pieces.iter().copied())
+    }
+}
+
 /// The launch words of a launch, those of one piece behind those of the other.
-pub(crate) struct Words {
-    buffer: Kept<wgpu::Buffer>,
+struct Words {
+    buffer: Arc<Kept<wgpu::Buffer>>,
+    /// Where those of the first piece are.
+    offset: u64,
     byte_len: u64,
     /// The first words of each piece lie so far apart.
     stride: u64,
     /// Workgroups of each piece.
-    pub(crate) pieces: Vec<[u32; 3]>,
-    id: u64,
+    pieces: Vec<[u32; 3]>,
+}
+
+/// The launch words that are kept, by those of the first piece. Many share a buffer: what wgpu does for each pass grows with
+/// the number of buffers that the device has.
+#[derive(Default)]
+struct WordsKept {
+    all: FxHashMap<Vec<u32>, Arc<Words>>,
+    buffer: Option<Arc<Kept<wgpu::Buffer>>>,
+    used_bytes: u64,
 }
 
 /// What measures a submission.
@@ -72,7 +98,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Wgpu {
-    pub(crate) fn open(config: &WgpuConfig) -> Result<Wgpu, BackendError> {
+    /// Opens the device that is asked for.
+    pub fn open(config: &WgpuConfig) -> Result<Wgpu, BackendError> {
         let device = Arc::new(Device::open(&config.adapter)?);
         let cache = config.cache.as_ref().and_then(|dir| match DiskCache::open(dir, CACHE_BYTES_MAX) {
             Ok(cache) => Some(cache),
@@ -86,7 +113,7 @@ impl Wgpu {
             pool: Pool::new(Arc::clone(&device)),
             clocks: Mutex::default(),
             words: Mutex::default(),
-            groups: Mutex::default(),
+            bound: Mutex::default(),
             device,
             verdict: Verdict { shaders: Shaders::Wgsl, rejected: Vec::new() },
             cache,
@@ -94,6 +121,16 @@ impl Wgpu {
         };
         opened.verdict = opened.decide(features)?;
         Ok(opened)
+    }
+
+    /// How SPIR-V for the device is made, and the lanes of its subgroups, if it gets SPIR-V: for comparisons with other
+    /// ways to run the same shader.
+    #[must_use]
+    pub fn emission(&self) -> Option<(spirv::Options, u32)> {
+        match self.verdict.shaders {
+            Shaders::Wgsl => None,
+            Shaders::SpirV(options, lanes) => Some((options, lanes)),
+        }
     }
 
     fn decide(&self, features: Result<spirv::Features, &'static str>) -> Result<Verdict, BackendError> {
@@ -130,89 +167,114 @@ impl Wgpu {
     }
 
     /// The launch words of a launch, kept or made now.
-    pub(crate) fn words(&self, launch: &Launch<'_, Wgpu>) -> Result<Arc<Words>, BackendError> {
+    fn words(&self, launch: &Launch<'_, Wgpu>) -> Result<Arc<Words>, BackendError> {
         let parts = launch.program.parts();
         let buffers = launch.program.bound.iter().zip(&launch.buffers);
         let elements: Vec<u32> =
             buffers.map(|(id, (_, byte_len))| (byte_len / parts.buffer(*id).ty.bytes()) as u32).collect();
         let key = launch.kernel.bindings.launch_words(launch.grid, [0; 3], &elements);
-        if let Some(words) = lock(&self.words).get(&key) {
+        let mut kept = lock(&self.words);
+        if let Some(words) = kept.all.get(&key) {
             return Ok(Arc::clone(words));
         }
-        let words = Arc::new(self.new_words(launch, &elements)?);
-        let mut kept = lock(&self.words);
-        if kept.len() >= KEPT_MAX {
-            kept.clear();
-        }
-        kept.insert(key, Arc::clone(&words));
+        let words = Arc::new(self.new_words(launch, &elements, &mut kept)?);
+        kept.all.insert(key, Arc::clone(&words));
         Ok(words)
     }
 
-    fn new_words(&self, launch: &Launch<'_, Wgpu>, elements: &[u32]) -> Result<Words, BackendError> {
+    fn new_words(
+        &self,
+        launch: &Launch<'_, Wgpu>,
+        elements: &[u32],
+        kept: &mut WordsKept,
+    ) -> Result<Words, BackendError> {
         let bindings = &launch.kernel.bindings;
         let byte_len = bindings.launch_vectors() as u64 * 16;
         let stride =
             byte_len.next_multiple_of(u64::from(self.device.limits.min_uniform_buffer_offset_alignment));
         let (mut pieces, mut bytes) = (Vec::new(), Vec::new());
         for (first, piece) in cut(launch.grid, self.device.limits.max_compute_workgroups_per_dimension) {
-            bytes.resize(pieces.len() * stride as usize, 0);
             let words = bindings.launch_words(launch.grid, first, elements);
             bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
             pieces.push(piece);
+            bytes.resize(pieces.len() * stride as usize, 0);
         }
-        let wanted = wgpu::BufferDescriptor {
-            label: None,
-            size: bytes.len() as u64,
-            usage: BufferUsages::UNIFORM | BufferUsages::COPY_DST,
-            mapped_at_creation: false,
+        let used_bytes = bytes.len() as u64;
+        let room = kept.buffer.take().filter(|buffer| kept.used_bytes + used_bytes <= buffer.size());
+        let buffer = match room {
+            Some(buffer) => buffer,
+            None => {
+                // What is bound still has the one before.
+                (kept.all, kept.used_bytes) = (FxHashMap::default(), 0);
+                let wanted = wgpu::BufferDescriptor {
+                    label: None,
+                    size: used_bytes.max(WORDS_BYTES),
+                    usage: BufferUsages::UNIFORM | BufferUsages::COPY_DST,
+                    mapped_at_creation: false,
+                };
+                let made = self.device.watched("launch words", || self.device.raw.create_buffer(&wanted))?;
+                Arc::new(self.device.kept(made))
+            }
         };
-        let buffer = self.device.watched("launch words", || {
-            let buffer = self.device.raw.create_buffer(&wanted);
-            self.device.queue.write_buffer(&buffer, 0, &bytes);
-            buffer
-        })?;
-        let buffer = self.device.kept(buffer);
-        Ok(Words { buffer, byte_len, stride, pieces, id: self.pool.new_id() })
+        let offset = kept.used_bytes;
+        self.device.watched("launch words", || self.device.queue.write_buffer(&buffer, offset, &bytes))?;
+        kept.used_bytes += used_bytes;
+        kept.buffer = Some(Arc::clone(&buffer));
+        Ok(Words { buffer, offset, byte_len, stride, pieces })
     }
 
-    /// The bind group of a piece of a launch, kept or made now.
-    pub(crate) fn group(
+    /// What a launch binds, kept or made now.
+    pub(crate) fn bound(
+        &self,
+        launch: &Launch<'_, Wgpu>,
+        status: Option<&Memory>,
+    ) -> Result<Arc<Bound>, BackendError> {
+        let status = status.filter(|_| launch.kernel.bindings.has_status);
+        // Ids of memory are behind the four words of the launch, each second word.
+        let mut key = Vec::with_capacity(4 + 2 * launch.buffers.len() + 1);
+        key.push(launch.kernel.id);
+        key.extend(launch.grid.map(u64::from));
+        key.extend(launch.buffers.iter().flat_map(|(memory, len)| [memory.buffer().id, *len as u64]));
+        key.extend(status.map(|status| status.buffer().id));
+        let mut kept = lock(&self.bound);
+        let gone = self.pool.gone();
+        if !gone.is_empty() {
+            kept.retain(|key, _| !key[4..].iter().step_by(2).any(|id| gone.contains(id)));
+        }
+        if let Some(bound) = kept.get(&key) {
+            return Ok(Arc::clone(bound));
+        }
+        let words = self.words(launch)?;
+        let groups = (0..words.pieces.len()).map(|piece| self.group(launch, &words, piece, status));
+        let bound = Arc::new(Bound { groups: groups.collect::<Result<_, _>>()?, words });
+        if kept.len() >= KEPT_MAX {
+            kept.clear();
+        }
+        kept.insert(key, Arc::clone(&bound));
+        Ok(bound)
+    }
+
+    fn group(
         &self,
         launch: &Launch<'_, Wgpu>,
         words: &Words,
         piece: usize,
         status: Option<&Memory>,
-    ) -> Result<Arc<Kept<wgpu::BindGroup>>, BackendError> {
-        let status = status.filter(|_| launch.kernel.bindings.has_status);
-        let memories = || launch.buffers.iter().map(|(memory, _)| *memory).chain(status);
-        let ids = [launch.kernel.id, words.id, piece as u64].into_iter();
-        let key: Vec<u64> = ids.chain(memories().map(|memory| memory.buffer().id)).collect();
-        let mut groups = lock(&self.groups);
-        let gone = self.pool.gone();
-        if !gone.is_empty() {
-            groups.retain(|key, _| !key[3..].iter().any(|id| gone.contains(id)));
-        }
-        if let Some(group) = groups.get(&key) {
-            return Ok(Arc::clone(group));
-        }
+    ) -> Result<Kept<wgpu::BindGroup>, BackendError> {
         let launch_words = wgpu::BindingResource::Buffer(wgpu::BufferBinding {
             buffer: &words.buffer,
-            offset: piece as u64 * words.stride,
+            offset: words.offset + piece as u64 * words.stride,
             size: wgpu::BufferSize::new(words.byte_len),
         });
-        let mut resources: Vec<_> = memories().map(|memory| memory.raw().as_entire_binding()).collect();
+        let memories = launch.buffers.iter().map(|(memory, _)| *memory).chain(status);
+        let mut resources: Vec<_> = memories.map(|memory| memory.raw().as_entire_binding()).collect();
         resources.insert(launch.buffers.len(), launch_words);
         let entry = |(binding, resource)| wgpu::BindGroupEntry { binding: binding as u32, resource };
         let entries: Vec<_> = resources.into_iter().enumerate().map(entry).collect();
         let layout = &launch.kernel.layout;
         let wanted = wgpu::BindGroupDescriptor { label: None, layout, entries: &entries };
         let group = self.device.watched("a bind group", || self.device.raw.create_bind_group(&wanted))?;
-        let group = Arc::new(self.device.kept(group));
-        if groups.len() >= KEPT_MAX {
-            groups.clear();
-        }
-        groups.insert(key, Arc::clone(&group));
-        Ok(group)
+        Ok(self.device.kept(group))
     }
 
     fn clock(&self) -> Result<Option<Clock>, BackendError> {
@@ -239,16 +301,30 @@ impl Wgpu {
         Ok(Some(Clock { queries: self.device.kept(queries), resolved: self.device.kept(resolved) }))
     }
 
-    /// Waits for a submission. What should end and does not is abandoned.
-    pub(crate) fn wait(&self, index: &wgpu::SubmissionIndex, stop: &Stop<'_>) -> Result<(), BackendError> {
+    /// Waits for a submission, and until its bytes have arrived where some are read back. What should end and does not is
+    /// abandoned.
+    pub(crate) fn wait(
+        &self,
+        index: &wgpu::SubmissionIndex,
+        arrived: Option<&Arc<AtomicBool>>,
+        stop: &Stop<'_>,
+    ) -> Result<(), BackendError> {
         if !stop.is_possible() {
-            return self.device.wait(index);
+            self.device.wait(index)?;
+            // Another thread's look at the device may be the one that calls back.
+            while arrived.is_some_and(|arrived| !arrived.load(Ordering::Acquire)) {
+                std::thread::sleep(PAUSE_MIN);
+                self.device.look()?;
+            }
+            return Ok(());
         }
-        let done = Arc::new(AtomicBool::new(false));
-        let told = Arc::clone(&done);
-        self.device.watched("a submission", || {
-            self.device.queue.on_submitted_work_done(move || told.store(true, Ordering::Release));
-        })?;
+        let done = arrived.cloned().unwrap_or_default();
+        if arrived.is_none() {
+            let told = Arc::clone(&done);
+            self.device.watched("a submission", || {
+                self.device.queue.on_submitted_work_done(move || told.store(true, Ordering::Release));
+            })?;
+        }
         let mut stopped: Option<(BackendError, Instant)> = None;
         let mut pause = PAUSE_MIN;
         loop {
@@ -332,10 +408,7 @@ impl Queue for Wgpu {
         let axes = [0, 1, 2].map(|axis| axes[axis].min(limits::WORKGROUP_AXIS_MAX[axis]));
         let lanes = limits.max_compute_invocations_per_workgroup.min(limits::WORKGROUP_LANES_MAX);
         let timestamps = self.device.has(Features::TIMESTAMP_QUERY);
-        let subgroup_size = match self.verdict.shaders {
-            Shaders::Wgsl => 0,
-            Shaders::SpirV(_, lanes) => lanes,
-        };
+        let subgroup_size = self.emission().map_or(0, |(_, lanes)| lanes);
         About {
             id: ID,
             version: env!("CARGO_PKG_VERSION"),
@@ -386,9 +459,6 @@ impl Queue for Wgpu {
         }
         self.device.check()?;
         let start = Instant::now();
-        for (memory, offset, bytes) in &work.uploads {
-            self.upload(memory, *offset, bytes)?;
-        }
         let has_status = work.launches.iter().chain(&work.repeated).any(|one| one.kernel.bindings.has_status);
         let status = has_status.then(|| self.pool.allocate(Kind::Storage, STATUS_WORDS as usize * 4));
         let status = status.transpose()?;

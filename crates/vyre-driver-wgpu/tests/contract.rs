@@ -47,24 +47,29 @@ fn increment() -> Program {
     )
 }
 
-#[test]
-fn a_kernel_that_hangs_ends_at_its_timeout_and_a_fresh_device_goes_on() {
-    let Some(backend) = backend("a hang") else { return };
-    let endless = parse(
-        "program @endless workgroup(64, 1, 1) {
+/// Changes 64 elements in a loop within a loop. `%n` is many trips.
+fn churn(outer_trips: &str, inner_trips: &str) -> Program {
+    parse(&format!(
+        "program @churn workgroup(64, 1, 1) {{
           buffer @y : read_write u32[64] binding 0 output
           %i = local_id x
           %n = sub.u32 4294967295, %i
-          for %j in 0..%n {
-            for %k in 0..%n {
+          for %j in 0..{outer_trips} {{
+            for %k in 0..{inner_trips} {{
               %a = load.u32 @y[%i]
               %b = mul.u32 %a, 3
               %c = xor.u32 %b, %k
               store.u32 @y[%i], %c
-            }
-          }
-        }",
-    );
+            }}
+          }}
+        }}"
+    ))
+}
+
+#[test]
+fn a_kernel_that_hangs_ends_at_its_timeout_and_a_fresh_device_goes_on() {
+    let Some(backend) = backend("a hang") else { return };
+    let endless = churn("%n", "%n");
     let input = words(0..64);
     let pipeline = backend.compile_native(&increment(), &DispatchConfig::default()).expect("it compiles");
     let pipeline = pipeline.expect("there is something to keep");
@@ -89,18 +94,7 @@ fn a_kernel_that_hangs_ends_at_its_timeout_and_a_fresh_device_goes_on() {
 #[test]
 fn a_kernel_that_ends_late_leaves_the_device_as_it_was() {
     let Some(backend) = backend("a late end") else { return };
-    let late = parse(
-        "program @late workgroup(64, 1, 1) {
-          buffer @y : read_write u32[64] binding 0 output
-          %i = local_id x
-          for %k in 0..3000000 {
-            %a = load.u32 @y[%i]
-            %b = mul.u32 %a, 3
-            %c = xor.u32 %b, %k
-            store.u32 @y[%i], %c
-          }
-        }",
-    );
+    let late = churn("1", "3000000");
     let input = words(0..64);
     let config = DispatchConfig { timeout: Some(Duration::from_millis(2)), ..DispatchConfig::default() };
     backend.compile_native(&late, &DispatchConfig::default()).expect("it compiles");
@@ -176,6 +170,21 @@ fn bytes_between_words_are_left_alone() {
     let mut part = Vec::new();
     backend.download_resident_range_into(&resource, 5, 3, &mut part).expect("it reads");
     assert_eq!(part, expected[5..8]);
+}
+
+#[test]
+fn uploads_of_every_size_arrive() {
+    let Some(backend) = backend("uploads") else { return };
+    let bytes: Vec<u8> =
+        (0..(16 << 20) + 7).map(|i: u32| (i.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
+    // Small ones again and again, and one beyond what is staged.
+    for byte_len in [1, 3, 4, 5, 4096, 4096, 4097, 1 << 20, 16 << 20, bytes.len()] {
+        let resource = backend.allocate_resident(byte_len).expect("it fits");
+        let given = &bytes[bytes.len() - byte_len..];
+        backend.upload_resident(&resource, given).expect("it uploads");
+        assert!(backend.download_resident(&resource).expect("it reads") == given, "{byte_len} bytes");
+        backend.free_resident(resource).expect("it is free");
+    }
 }
 
 #[test]
