@@ -194,17 +194,17 @@ impl Device {
     /// Waits until a submission has ended, however long that takes. With a time limit wgpu may panic where several threads
     /// wait, so there is none.
     pub(crate) fn wait(&self, index: &wgpu::SubmissionIndex) -> Result<(), BackendError> {
-        self.poll(wgpu::PollType::Wait { submission_index: Some(index.clone()), timeout: None })
+        self.poll(wgpu::PollType::Wait { submission_index: Some(index.clone()), timeout: None }).map(|_| ())
     }
 
-    /// Lets wgpu call back for what has ended by now.
-    pub(crate) fn look(&self) -> Result<(), BackendError> {
+    /// Lets wgpu call back for what has ended by now, and says whether that was everything.
+    pub(crate) fn look(&self) -> Result<bool, BackendError> {
         self.poll(wgpu::PollType::Poll)
     }
 
-    fn poll(&self, how: wgpu::PollType) -> Result<(), BackendError> {
+    fn poll(&self, how: wgpu::PollType) -> Result<bool, BackendError> {
         match self.watched("a submission", || self.raw.poll(how))? {
-            Ok(_) => Ok(()),
+            Ok(status) => Ok(status.is_queue_empty()),
             Err(error) => {
                 self.lose(&error.to_string());
                 Err(self.lost())

@@ -30,6 +30,9 @@ const GRACE: Duration = Duration::from_secs(10);
 /// Between looks at a device whose work someone may want to end.
 const PAUSE_MIN: Duration = Duration::from_micros(10);
 const PAUSE_MAX: Duration = Duration::from_millis(1);
+/// How long to look again and again at a device before sleeping: to be woken takes as long as a small dispatch. A software
+/// device computes on the core that this would take.
+const SPIN: Duration = Duration::from_micros(100);
 /// Launches whose bind groups are kept.
 const KEPT_MAX: usize = 1024;
 /// Launch words that are kept, those of a thousand launches or so.
@@ -301,6 +304,19 @@ impl Wgpu {
         Ok(Some(Clock { queries: self.device.kept(queries), resolved: self.device.kept(resolved) }))
     }
 
+    /// Looks at a submission for a moment, and says whether it has ended.
+    fn ends_soon(&self, arrived: Option<&Arc<AtomicBool>>) -> Result<bool, BackendError> {
+        let start = Instant::now();
+        while !self.device.adapter.is_software && start.elapsed() < SPIN {
+            let is_idle = self.device.look()?;
+            if arrived.map_or(is_idle, |arrived| arrived.load(Ordering::Acquire)) {
+                return Ok(true);
+            }
+            std::hint::spin_loop();
+        }
+        Ok(false)
+    }
+
     /// Waits for a submission, and until its bytes have arrived where some are read back. What should end and does not is
     /// abandoned.
     pub(crate) fn wait(
@@ -309,6 +325,9 @@ impl Wgpu {
         arrived: Option<&Arc<AtomicBool>>,
         stop: &Stop<'_>,
     ) -> Result<(), BackendError> {
+        if self.ends_soon(arrived)? {
+            return stop.reason().map_or(Ok(()), Err);
+        }
         if !stop.is_possible() {
             self.device.wait(index)?;
             // Another thread's look at the device may be the one that calls back.
