@@ -264,7 +264,13 @@ fn atomics() -> Vec<Fixture> {
     };
     // Elements are i32 in the texts, and indices u32.
     let each = |source: &str, types: &[&str]| Fixture::each("atomic", source, "i32", types);
+    let looped = |fixture: Fixture| {
+        fixture
+            .run([2, 1, 1], &[These(&[100]), Edge(120), Zero(8), Zero(128)])
+            .run([3, 1, 1], &[These(&[7]), Below(1 << 32, 192), Zero(12), Zero(192)])
+    };
     let mut all = Vec::new();
+    all.extend(each(source!("loop_atomics"), &INTEGERS).into_iter().map(looped));
     all.extend(each(source!("atomics"), &INTEGERS).into_iter().map(contended));
     all.extend(each(source!("atomic_results"), &INTEGERS).into_iter().map(owned));
     all.extend(each(source!("atomic_bounds"), &["u32", "i32"]).into_iter().map(bounds));
