@@ -285,7 +285,9 @@ def hypot(f, x, y):
 
 def arcsine(f, x):
     """The narrow arcsine's parts, its polynomial times z s, and what the root lost."""
-    far, z, s, p = arcsine_core(f, f.let("a", x.abs()))
+    a = f.let("a", x.abs())
+    far = f.let("far", a > 0.5)
+    z, s, p = arcsine_core(f, far, a, f.estrin)
     p = f.let("p", f.let("zs", z * s) * p)
     e = f.let("e", f.fma(-s, s, z) / (s + s))
     return far, s, p, f.let("e", f.select(z > 0.0, e, 0.0))

@@ -1,8 +1,10 @@
 """exp, exp2, exp10, expm1 and what is made of them: sinh, cosh, tanh, sigmoid."""
 
+import struct
+
 from mpmath import mp, mpf
 
-from vyre import Fn, fpminimax, table
+from vyre import Fn, fpminimax, single, table
 
 mp.prec = 400
 N = 64
@@ -17,28 +19,23 @@ def split(x):
     return hi, double(x - mpf(hi))
 
 
+def bits(x):
+    return struct.unpack("<Q", struct.pack("<d", x))[0]
+
+
 def tables():
     powers = [split(mpf(2) ** (mpf(j) / N)) for j in range(N)]
     yield table("math.exp.hi", "f64", [hi for hi, _ in powers])
     yield table("math.exp.lo", "f64", [lo for _, lo in powers])
+    # The same as bits, to which an exponent is added, and the second part over the first.
+    yield table("math.exp.bits", "u64", [bits(hi) for hi, _ in powers])
+    yield table("math.exp.rest", "f64", [double(mpf(lo) / mpf(hi)) for hi, lo in powers])
 
 
-def clamp(f, x, lo, hi):
-    """x held between bounds beyond which the result is 0 or infinity; NaN passes."""
+def held(f, x, lo, hi):
+    """x between bounds beyond which the result is 0 or infinity; NaN passes."""
     x = f.let("below", f.select(x > hi, hi, x))
     return f.let("held", f.select(x < lo, lo, x))
-
-
-def scale():
-    """2^(k / 64) * (1 + p)."""
-    f = Fn("math.exp.scale", [("k", "f64"), ("p", "f64")], "f64")
-    k, p = f.params
-    n = f.let("n", k.cast("i32"))
-    j = f.let("j", n.bits("u32") & (N - 1))
-    t = f.let("t", f.load("math.exp.hi", "f64", j))
-    y = f.let("y", f.fma(t, p, t))
-    s = f.let("s", f.call("math.exp.power", n))
-    return f.ret(y * s)
 
 
 def power():
@@ -49,47 +46,66 @@ def power():
     return f.ret((e << 52).bits("f64"))
 
 
-def exp(name, base_log, lo, hi, exact):
-    """Base^x = 2^(k/64) (1 + p(r)), where k/64 is nearest to x times the base's logarithm to base 2 and r is what is left. The
-    first product of the reduction is exact, so r is off by 2^-60; the polynomial by 2^-58. The table's entry, the sum and
-    the product round once each, at most 1.5 units of f64 together."""
-    step = mp.log(2) / N / base_log
-    half = step / 2 * mpf(1.01)
-    f = Fn(f"math.{name}.wide", [("x", "f64")], "f64")
-    x = clamp(f, f.params[0], lo, hi)
-    k = f.let("k", (x * double(1 / step)).round())
+def table_power(f, n):
+    """2^(n / 64) and the number of its fraction in the tables."""
+    u = f.let("u", n.bits("u32"))
+    j = f.let("j", u & (N - 1))
+    e = f.let("e", (u & (2**32 - N)).cast("u64") << 46)
+    return f.let("t", (f.load("math.exp.bits", "u64", j) + e).bits("f64")), j
+
+
+def scale():
+    """2^(n / 64) * (1 + p)."""
+    f = Fn("math.exp.scale", [("n", "i32"), ("p", "f64")], "f64")
+    n, p = f.params
+    t, _ = table_power(f, n)
+    return f.ret(f.fma(t, p, t))
+
+
+def reduced(f, x, wide, step, exact=False):
+    """x = n step + r: n as i32 and r. f32 is enough to find an n that is nearest, or nearly so."""
+    k = f.let("k", (x * single(double(1 / step))).round())
+    n = f.let("n", k.cast("i32"))
+    k = f.let("k", k.cast("f64"))
     l1, l2 = split(step)
-    r = f.let("r", f.fma(k, -l1, x))
-    if not exact:
-        r = f.let("r", f.fma(k, -l2, r))
-    b = mp.nstr(base_log, 60)
-    c = fpminimax(f"expm1(x*{b})/x", [0, 1, 2, 3, 4], f"[-{mp.nstr(half, 20)};{mp.nstr(half, 20)}]", mode="absolute")
-    p = f.let("p", r * f.estrin(r, c))
-    return f.ret(f.call("math.exp.scale", k, p))
+    r = f.let("r", f.fma(k, -l1, wide))
+    return n, r if exact else f.let("r", f.fma(k, -l2, r))
+
+
+def exp_reduced(f, n, r, base_log, half):
+    """base^r * 2^(n/64) for |r| <= half."""
+    b, half = mp.nstr(base_log, 60), mp.nstr(half, 20)
+    c = fpminimax(f"expm1(x*{b})/x", [0, 1, 2, 3, 4], f"[-{half};{half}]", mode="absolute")
+    return f.call("math.exp.scale", n, f.let("p", r * f.poly(r, c)))
+
+
+def exp(name, base_log, lo, hi, exact):
+    """Base^x = 2^(n/64) (1 + p(r)), where n/64 is nearest to x times the base's logarithm to base 2 and r is what is left. The
+    first product of the reduction is exact, so r is off by 2^-60; the polynomial by 2^-58. The table's entry and the sum
+    round once each, at most 1 unit of f64 together."""
+    step = mp.log(2) / N / base_log
+    f = Fn(f"math.{name}.wide", [("x", "f32")], "f64")
+    x = held(f, f.params[0], lo, hi)
+    n, r = reduced(f, x, f.let("wide", x.cast("f64")), step, exact)
+    return f.ret(exp_reduced(f, n, r, base_log, step / 2 * mpf(1.01)))
 
 
 def expm1():
-    """exp(x) - 1 as (2^(k/64) - 1) + 2^(k/64) p(r), with the table's entries in two parts: the first difference is exact near
-    0, where the result is small. At most 2 units of f64."""
+    """exp(x) - 1 as (t - 1) + t (p(r) + l) with t = 2^(n/64), whose error l the table has: the first difference is exact near 0,
+    where the result is small. At most 2 units of f64."""
     step = mp.log(2) / N
     half = mp.nstr(step / 2 * mpf(1.01), 20)
-    f = Fn("math.expm1.wide", [("x", "f64")], "f64")
+    f = Fn("math.expm1.wide", [("x", "f32")], "f64")
     (x0,) = f.params
-    x = clamp(f, x0, -110.0, 700.0)
-    k = f.let("k", (x * double(1 / step)).round())
-    l1, l2 = split(step)
-    r = f.let("r", f.fma(k, -l1, x))
-    r = f.let("r", f.fma(k, -l2, r))
+    x = held(f, x0, -110.0, 110.0)
+    n, r = reduced(f, x, f.let("wide", x.cast("f64")), step)
     c = fpminimax("(expm1(x)-x)/x^2", [0, 1, 2, 3, 4], f"[-{half};{half}]", mode="absolute")
-    p = f.let("p", f.fma(r * r, f.estrin(r, c), r))
-    n = f.let("n", k.cast("i32"))
-    j = f.let("j", n.bits("u32") & (N - 1))
-    s = f.let("s", f.call("math.exp.power", n))
-    t = f.let("t", f.load("math.exp.hi", "f64", j) * s)
-    tl = f.let("tl", f.load("math.exp.lo", "f64", j) * s)
-    y = f.let("y", f.fma(t, p, tl) + (t - 1.0))
-    tiny = f.let("tiny", x0.abs() < 2.0**-60)
-    return f.ret(f.select(tiny, x0, y))
+    p = f.let("p", f.fma(f.let("x2", r * r), f.poly(r, c), r))
+    t, j = table_power(f, n)
+    q = f.let("q", p + f.load("math.exp.rest", "f64", j))
+    y = f.let("y", f.fma(t, q, t - 1.0))
+    # Also for the sign of zero.
+    return f.ret(f.select(x0.abs() < 2.0**-60, x0.cast("f64"), y))
 
 
 def text():
@@ -107,43 +123,37 @@ def text():
 
 
 def sinh():
-    """With m = expm1(|x|): (m + m / (m + 1)) / 2."""
-    f = Fn("math.sinh.wide", [("x", "f64")], "f64")
+    """With m = expm1(x): (m + m / (m + 1)) / 2."""
+    f = Fn("math.sinh.wide", [("x", "f32")], "f64")
     (x,) = f.params
-    m = f.let("m", f.call("math.expm1.wide", f.let("a", x.abs())))
-    q = f.let("q", m / (m + 1.0))
-    q = f.let("q", f.select(m > 1e300, 1.0, q))
-    y = f.let("y", (m + q) * 0.5)
-    return f.ret(y.copysign(x))
+    m = f.let("m", f.call("math.expm1.wide", x))
+    return f.ret((m + m / (m + 1.0)) * 0.5)
 
 
 def cosh():
-    """With e = exp(|x|): (e + 1 / e) / 2."""
-    f = Fn("math.cosh.wide", [("x", "f64")], "f64")
+    """With e = exp(x): (e + 1 / e) / 2."""
+    f = Fn("math.cosh.wide", [("x", "f32")], "f64")
     (x,) = f.params
-    e = f.let("e", f.call("math.exp.wide", f.let("a", x.abs())))
+    e = f.let("e", f.call("math.exp.wide", x))
     return f.ret((e + 1.0 / e) * 0.5)
 
 
 def tanh():
-    """With m = expm1(2 |x|): m / (m + 2)."""
-    f = Fn("math.tanh.wide", [("x", "f64")], "f64")
+    """With m = expm1(2 x): m / (m + 2)."""
+    f = Fn("math.tanh.wide", [("x", "f32")], "f64")
     (x,) = f.params
-    a = f.let("a", x.abs())
-    d = f.let("d", a + a)
-    d = f.let("d", f.select(d > 90.0, 90.0, d))
-    m = f.let("m", f.call("math.expm1.wide", d))
-    y = f.let("y", m / (m + 2.0))
-    return f.ret(y.copysign(x))
+    x = f.let("held", f.select(x > 45.0, 45.0, x))
+    m = f.let("m", f.call("math.expm1.wide", f.let("twice", x + x)))
+    return f.ret(m / (m + 2.0))
 
 
 def sigmoid():
     """1 / (1 + exp(-x)). Near 0 that is 1/2 + x/4 - x^3/48, whose first two terms are often halfway between two f32: of the third
     no more than the sign is needed then, and f64 would lose it."""
-    f = Fn("math.sigmoid.wide", [("x", "f64")], "f64")
+    f = Fn("math.sigmoid.wide", [("x", "f32")], "f64")
     (x,) = f.params
-    e = f.let("e", f.call("math.exp.wide", -x))
+    e = f.let("e", f.call("math.exp.wide", f.let("minus", -x)))
     y = f.let("y", 1.0 / (e + 1.0))
-    line = f.let("line", f.fma(x, 0.25, 0.5))
-    below = f.let("below", line - f.op("copysign", "f64", 2.0**-50, x))
+    line = f.let("line", f.fma(f.let("wide", x.cast("f64")), 0.25, 0.5))
+    below = f.let("below", line - f.let("little", f.select(x < 0.0, -(2.0**-50), 2.0**-50)))
     return f.ret(f.select(f.let("near", x.abs() < 2.0**-15), below, y))

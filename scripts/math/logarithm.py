@@ -45,94 +45,127 @@ def tables():
         yield table(f"math.{name}.center", "f64", [double(-mp.log(c) / mp.log(base)) for c in inv])
 
 
-def log(name, base, one_plus):
-    """log(z) with z = 2^k m: k log(2) - log(c) + log(1 + r), where c of the table is near 1 / m and r = m c - 1, exact for f32,
-    below 2^-7. Around 1 c is 1 and k is 0, so the result keeps its relative accuracy. The polynomial is off by 2^-64, the
-    sums round to at most 1.5 units of f64."""
-    scale = 1 / mp.log(base)
-    full = "log1p" if one_plus else name
-    f = Fn(f"math.{full}.wide", [("x", "f64")], "f64")
-    (x,) = f.params
-    if one_plus:
-        z = f.let("z", x + 1.0)
-        # What the sum lost; from 1 on that does not matter, and would be in other units.
-        lost = f.let("lost", f.select(x < 1.0, x - (z - 1.0), 0.0))
-    else:
-        z = x
+def parts(f, z):
+    """z = 2^k m for z > 0, and the number i of m's step: k, i, m. Everything that decides is in the upper word."""
     b = f.let("b", z.bits("u64"))
-    d = f.let("d", b - OFF)
-    i = f.let("i", (d >> SHIFT).cast("u32") & (N - 1))
-    k = f.let("k", (d.bits("i64") >> 52).cast("i32").cast("f64"))
-    m = f.let("m", (b - (d & 0xFFF0000000000000)).bits("f64"))
+    upper = f.let("upper", (b >> 32).cast("u32"))
+    d = f.let("d", upper - (OFF >> 32))
+    i = f.let("i", (d >> (SHIFT - 32)) & (N - 1))
+    k = f.let("k", (d.bits("i32") >> 20).cast("f64"))
+    m = f.let("m", (upper - (d & 0xFFF00000)).cast("u64") << 32)
+    return k, i, f.let("m", (m | (b & 0xFFFFFFFF)).bits("f64"))
+
+
+def log_of(f, z, lost, name="log", base=mp.e):
+    """The logarithm of z > 0, with what z lost by rounding, which counts where z is near 1."""
+    k, i, m = parts(f, z)
     c = f.let("c", f.load("math.log.inverse", "f64", i))
     r = f.let("r", f.fma(m, c, -1.0))
-    if one_plus:
+    if lost is not None:
         r = f.let("r", f.fma(lost, c, r))
+    scale = 1 / mp.log(base)
     h = f.let("h", f.fma(k, double(mp.log(2) * scale), f.load(f"math.{name}.center", "f64", i)))
-    rad = mp.nstr(mpf(radius()) * mpf(1.001), 20)
-    s = mp.nstr(scale, 60)
+    rad, s = mp.nstr(mpf(radius()) * mpf(1.001), 20), mp.nstr(scale, 60)
     if base == mp.e:
         co = fpminimax("(log1p(x)-x)/x^2", [0, 1, 2, 3, 4, 5], f"[-{rad};{rad}]", mode="absolute")
-        t = f.let("t", f.fma(r * r, f.estrin(r, co), r))
+        t = f.let("t", f.fma(f.let("x2", r * r), f.poly(r, co), r))
     else:
         co = fpminimax(f"(log1p(x)-x)*{s}/x^2", [0, 1, 2, 3, 4, 5], f"[-{rad};{rad}]", mode="absolute")
-        q = f.estrin(r, co)
         # The first coefficient in two parts: near 1 the result is little more than its product with r.
         c_lo = double(scale - mpf(double(scale)))
         hi = f.let("first", r * double(scale))
-        lo = f.let("rest", f.fma(r, double(scale), -hi) + r * c_lo)
-        t = f.let("t", f.fma(r * r, q, lo) + hi)
-    y = f.let("y", h + t)
-    regular = f.let("regular", (z > 0.0) & (z < float("inf")))
-    other = f.let("special", f.select(z > 0.0, z, float("nan")))
-    other = f.let("special", f.select(z.eq(0.0), float("-inf"), other))
-    y = f.let("y", f.select(regular, y, other))
-    if one_plus:
-        # Below this the result is x, and the sign of zero with it.
-        y = f.select(x.abs() < 2.0**-60, x, y)
-    return f.ret(y)
+        lo = f.let("rest", f.fma(r, c_lo, f.fma(r, double(scale), -hi)))
+        t = f.let("t", f.fma(f.let("x2", r * r), f.poly(r, co), lo) + hi)
+    return f.let("y", h + t)
+
+
+def log(name, base):
+    """log(x) with x = 2^k m: k log(2) - log(c) + log(1 + r), where c of the table is near 1 / m and r = m c - 1, exact for f32,
+    below 2^-7. Around 1 c is 1 and k is 0, so the result keeps its relative accuracy. The polynomial is off by 2^-64, the
+    sums round to at most 1.5 units of f64."""
+    f = Fn(f"math.{name}.wide", [("x", "f32")], "f64")
+    (x,) = f.params
+    y = log_of(f, f.let("z", x.cast("f64")), None, name, base)
+    return f.ret(outside(f, y, x, 0.0, float("-inf")))
+
+
+def outside(f, y, x, pole, at_pole):
+    """y, but infinity at infinity, `at_pole` at the pole and NaN below it."""
+    regular = f.let("regular", (x > pole) & (x < float("inf")))
+    other = f.let("special", f.select(x > pole, float("inf"), float("nan")))
+    other = f.let("special", f.select(x.eq(pole), at_pole, other))
+    return f.let("y", f.select(regular, y, other))
+
+
+def log1p():
+    """As log of z = 1 + x, with what the sum lost; from 1 on that does not matter, and would be in other units."""
+    f = Fn("math.log1p.wide", [("x", "f32")], "f64")
+    (x,) = f.params
+    wide = f.let("wide", x.cast("f64"))
+    z = f.let("z", wide + 1.0)
+    lost = f.let("lost", f.select(x < 1.0, wide - (z - 1.0), 0.0))
+    y = outside(f, log_of(f, z, lost), x, -1.0, float("-inf"))
+    # Also for the sign of zero.
+    return f.ret(f.select(x.abs() < 2.0**-60, wide, y))
+
+
+def one_more():
+    """log(1 + e) for 0 <= e <= 1."""
+    f = Fn("math.log.one_more", [("e", "f64")], "f64")
+    (e,) = f.params
+    z = f.let("z", e + 1.0)
+    return f.ret(log_of(f, z, f.let("lost", e - (z - 1.0))))
 
 
 def asinh():
-    """With a = |x|: log1p(a + a^2 / (1 + sqrt(1 + a^2))); beyond 2^30 that is log(2 a)."""
-    f = Fn("math.asinh.wide", [("x", "f64")], "f64")
+    """log(x + w) with w = sqrt(1 + x^2). Below 1/2, where the result is small, what the three roundings lost counts: the last one
+    is the rest of a sum, and half the rests of square and root over w, for which 1 / (2 w) need not be exact."""
+    f = Fn("math.asinh.wide", [("x", "f32")], "f64")
     (x,) = f.params
-    a = f.let("a", x.abs())
-    s = f.let("s", a * a)
-    d = f.let("d", f.fma(a, a, 1.0).sqrt() + 1.0)
-    u = f.let("u", a + s / d)
-    u = f.let("u", f.select(a > 2.0**60, a + a, u))
-    y = f.let("y", f.call("math.log1p.wide", u))
-    return f.ret(y.copysign(x))
+    wide = f.let("wide", x.cast("f64"))
+    t = f.let("t", f.fma(wide, wide, 1.0))
+    w = f.let("w", t.sqrt())
+    z = f.let("z", wide + w)
+    rest = f.let("rest", f.fma(wide, wide, 1.0 - t) + f.fma(-w, w, t))
+    lost = f.let("lost", f.fma(rest, f.fma(t, -0.25, 0.75), wide - (z - w)))
+    lost = f.let("lost", f.select(x < 0.5, lost, 0.0))
+    y = log_of(f, z, lost)
+    return f.ret(f.select(x < float("inf"), y, wide))
 
 
 def acosh():
-    """With t = x - 1: log1p(t + sqrt(t (t + 2)))."""
-    f = Fn("math.acosh.wide", [("x", "f64")], "f64")
+    """log(x + w) with w = sqrt(x^2 - 1), whose square is rounded once. Near 1 the rest of the sum counts."""
+    f = Fn("math.acosh.wide", [("x", "f32")], "f64")
     (x,) = f.params
-    t = f.let("t", x - 1.0)
-    u = f.let("u", t + f.fma(t, t, t + t).sqrt())
-    # Far below 1 the root is |t|, and the sum would be 0.
-    u = f.let("u", f.select(t < 0.0, float("nan"), u))
-    return f.ret(f.call("math.log1p.wide", u))
+    wide = f.let("wide", x.cast("f64"))
+    w = f.let("w", f.fma(wide, wide, -1.0).sqrt())
+    z = f.let("z", wide + w)
+    lost = f.let("lost", f.select(x < 1.25, w - (z - wide), 0.0))
+    y = log_of(f, z, lost)
+    other = f.let("special", f.select(x > 1.0, float("inf"), float("nan")))
+    return f.ret(f.select((x >= 1.0) & (x < float("inf")), y, other))
 
 
 def atanh():
-    """With a = |x|: log1p(2 a / (1 - a)) / 2."""
-    f = Fn("math.atanh.wide", [("x", "f64")], "f64")
+    """log1p(u) / 2 with u = 2 x / (1 - x)."""
+    f = Fn("math.atanh.wide", [("x", "f32")], "f64")
     (x,) = f.params
-    a = f.let("a", x.abs())
-    u = f.let("u", (a + a) / (1.0 - a))
-    y = f.let("y", f.call("math.log1p.wide", u) * 0.5)
-    return f.ret(y.copysign(x))
+    wide = f.let("wide", x.cast("f64"))
+    u = f.let("u", (wide + wide) / (1.0 - wide))
+    z = f.let("z", u + 1.0)
+    lost = f.let("lost", f.select(x < 0.3125, u - (z - 1.0), 0.0))
+    y = f.let("y", log_of(f, z, lost) * 0.5)
+    other = f.let("special", f.select(x.eq(1.0), float("inf"), float("nan")))
+    return f.ret(f.select(x < 1.0, y, other))
 
 
 def text():
     yield from tables()
-    yield log("log", mp.e, False)
-    yield log("log2", mpf(2), False)
-    yield log("log10", mpf(10), False)
-    yield log("log", mp.e, True)
+    yield log("log", mp.e)
+    yield log("log2", mpf(2))
+    yield log("log10", mpf(10))
+    yield log1p()
+    yield one_more()
     yield asinh()
     yield acosh()
     yield atanh()

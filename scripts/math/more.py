@@ -2,43 +2,49 @@
 
 from mpmath import mp, mpf
 
-from exponential import double, split
-from vyre import Fn, fpminimax, table
+from exponential import N as EXP_N
+from exponential import double, exp_reduced, reduced, split
+from vyre import Fn, fpminimax, single, table
 
 mp.prec = 400
 
 
+# The upper word of 1, four thirds of it, less what makes the products t^3 x lie evenly about 1.
+CBRT_START = 0x553EF46C
+
+
 def cbrt():
-    """A third of the exponent gives 5 bits, a polynomial in t^3 / x 24, a Halley step the rest."""
-    f = Fn("math.cbrt.wide", [("x", "f64")], "f64")
+    """A third of the exponent gives t near x^(-1/3) to 5 bits, and a polynomial in x t^3 25. Then x t^2 is near the root, and what
+    x t^3 lacks to 1 gives the rest: no division."""
+    f = Fn("math.cbrt.wide", [("x", "f32")], "f64")
     (x,) = f.params
-    a = f.let("a", x.abs())
+    a = f.let("a", x.cast("f64"))
     h = f.let("h", (a.bits("u64") >> 32).cast("u32").mul_hi(0x55555556))
-    bias = int((1023 - 1023 / 3 - 0.03306) * 2**20)
-    t = f.let("t", ((h + bias).cast("u64") << 32).bits("f64"))
-    q = f.let("q", (t * t) * (t / a))
-    c = fpminimax("x^(-1/3)", [0, 1, 2, 3, 4], "[0.88;1.13]", mode="relative")
-    t = f.let("t", t * f.estrin(q, c))
-    s = f.let("s", a / (t * t))
-    d = f.let("d", (s - t) / (t + t + s))
-    y = f.let("y", f.fma(t, d, t).copysign(x))
-    same = f.let("same", a.eq(0.0))
-    same = f.let("same", f.op("or", "bool", same, f.op("not", "bool", a < float("inf"))))
-    return f.ret(f.select(same, x, y))
+    t = f.let("t", ((CBRT_START - h).cast("u64") << 32).bits("f64"))
+    q = f.let("q", (a * t) * (t * t))
+    c = fpminimax("x^(-1/3)", [0, 1, 2, 3, 4], "[0.9;1.112]", mode="relative")
+    t = f.let("t", t * f.poly(q, c))
+    s = f.let("s", (a * t) * t)
+    e = f.let("e", f.fma(-s, t, 1.0))
+    # (1 - e)^(-2/3).
+    y = f.let("y", f.fma(s * e, f.fma(e, 5.0 / 9.0, 2.0 / 3.0), s))
+    regular = f.let("regular", (x > 0.0) & (x < float("inf")))
+    return f.ret(f.select(regular, y, a))
 
 
 def rsqrt():
     """Two roundings, at most 1 unit of f64."""
-    f = Fn("math.rsqrt.wide", [("x", "f64")], "f64")
+    f = Fn("math.rsqrt.wide", [("x", "f32")], "f64")
     (x,) = f.params
-    return f.ret(1.0 / x.sqrt())
+    return f.ret(1.0 / x.cast("f64").sqrt())
 
 
 def hypot():
     """sqrt(x^2 + y^2), rounded to odd: the remainder says on which side of the root the true value lies, and an odd last
     bit keeps that through the rounding that follows. Squares of f32 values are exact in f64."""
-    f = Fn("math.hypot.wide", [("x", "f64"), ("y", "f64")], "f64")
-    x, y = f.params
+    f = Fn("math.hypot.wide", [("x", "f32"), ("y", "f32")], "f64")
+    narrow = f.params
+    x, y = (f.let("wide", v.cast("f64")) for v in narrow)
     a, b = f.let("a", x * x), f.let("b", y * y)
     s = f.let("s", a + b)
     v = f.let("v", s - a)
@@ -50,7 +56,8 @@ def hypot():
     odd = f.let("odd", (f.select(down, bits - 1, bits) | 1).bits("f64"))
     inexact = f.let("inexact", f.op("or", "bool", down, d > 0.0))
     w = f.let("w", f.select(inexact, odd, w))
-    either = f.let("either", f.op("or", "bool", a.eq(float("inf")), b.eq(float("inf"))))
+    x, y = narrow
+    either = f.let("either", x.abs().eq(float("inf")) | y.abs().eq(float("inf")))
     return f.ret(f.select(either, float("inf"), w))
 
 
@@ -60,83 +67,87 @@ ERF_LAST, ERFC_LAST = 256, 656
 
 
 def erf_tables():
-    centers = [mpf(i) * STEP for i in range(ERFC_LAST + 1)]
-    yield table("math.erf.slope", "f64", [double(2 / mp.sqrt(mp.pi) * mp.exp(-c * c)) for c in centers])
-    yield table("math.erf.center", "f64", [double(mp.erf(c)) for c in centers[: ERF_LAST + 1]])
-    yield table("math.erfc.center", "f64", [double(mp.erfc(c)) for c in centers])
+    """Slope and value at every center, side by side: they are read together."""
+    for name, function, last in (("erf", mp.erf, ERF_LAST), ("erfc", mp.erfc, ERFC_LAST)):
+        centers = [mpf(i) * STEP for i in range(last + 1)]
+        rows = [(double(2 / mp.sqrt(mp.pi) * mp.exp(-c * c)), double(function(c))) for c in centers]
+        yield table(f"math.{name}.centers", "f64", [value for row in rows for value in row])
 
 
-def erf_rise(f, k, r, degrees):
-    """The center's index, the slope at the center c = k / 64, and with it erf(c + r) - erf(c) for |r| <= 1/128.
+def erf_parts(f, name, i, k, r, degrees):
+    """The value at the center c = k / 64, the slope there, and with it how much erf(c + r) is more for |r| <= 1/128.
 
     That is the integral of exp(-2 c t - t^2) over t from 0 to r, times the slope. In t^2 it is a series of few terms, whose
     factors are the integrals of t^m exp(-2 c t): series in u = 2 c r. What is cut off is below 2^-56 of the result."""
-    i = f.let("i", k.cast("i32").bits("u32"))
-    slope = f.let("slope", f.load("math.erf.slope", "f64", i))
+    at = f.let("at", f.op("min", "u32", i, {"erf": ERF_LAST, "erfc": ERFC_LAST}[name]) << 1)
+    slope = f.let("slope", f.load(f"math.{name}.centers", "f64", at))
+    value = f.let("value", f.load(f"math.{name}.centers", "f64", at + 1))
     w = f.let("w", k * r)
     v = f.let("v", r * r)
     sums = []
     for half, top in enumerate(degrees):
         m, scale = 2 * half, mpf(-1) ** half / mp.factorial(half)
-        sums.append(f.estrin(w, [
+        sums.append(f.poly(w, [
             double(scale * (-2 * mpf(STEP)) ** n / mp.factorial(n) / (n + m + 1)) for n in range(top + 1)
         ]))
     total = sums.pop()
     while sums:
         total = f.let("p", f.fma(v, total, sums.pop()))
-    return i, slope, f.let("rise", r * total)
+    return value, slope, f.let("rise", r * total)
+
+
+def nearest_center(f, x, last):
+    """For x >= 0, held at the last center: the nearest one's number as u32 and f64, and how far it is, exactly."""
+    x = f.let("held", f.select(x > last * STEP, last * STEP, x))
+    k = f.let("k", (x * (1 / STEP)).round())
+    r = f.let("r", f.fma(k, -STEP, x))
+    return k.cast("u32"), k.cast("f64"), r.cast("f64")
 
 
 def erf():
     """A table of erf at multiples of 1/64, and the way from there. Beyond 4 it is 1 in every narrow type. At most 3 units."""
-    f = Fn("math.erf.wide", [("x", "f64")], "f64")
-    (x,) = f.params
-    a = f.let("a", x.abs())
-    a = f.let("a", f.select(a > ERF_LAST * STEP, ERF_LAST * STEP, a))
-    k = f.let("k", (a * (1 / STEP)).round())
-    i, slope, rise = erf_rise(f, k, f.let("r", f.fma(k, -STEP, a)), (7, 4, 2, 0))
-    return f.ret(f.fma(slope, rise, f.load("math.erf.center", "f64", i)).copysign(x))
+    f = Fn("math.erf.wide", [("x", "f32")], "f64")
+    value, slope, rise = erf_parts(f, "erf", *nearest_center(f, f.params[0], ERF_LAST), (7, 4, 2, 0))
+    return f.ret(f.fma(slope, rise, value))
 
 
 def erfc_core():
     """erfc(k / 64 + r) for 0 <= k <= 656, as erf."""
-    f = Fn("math.erfc.core", [("k", "f64"), ("r", "f64")], "f64")
-    k, r = f.params
-    i, slope, rise = erf_rise(f, k, r, (11, 7, 4, 2))
-    return f.ret(f.fma(-slope, rise, f.load("math.erfc.center", "f64", i)))
+    f = Fn("math.erfc.core", [("i", "u32"), ("k", "f64"), ("r", "f64")], "f64")
+    value, slope, rise = erf_parts(f, "erfc", *f.params, (11, 7, 4, 2))
+    return f.ret(f.fma(-slope, rise, value))
 
 
 def erfc():
     """Of the magnitude, and 2 less that below 0. Beyond the table it rounds to 0 in every narrow type."""
-    f = Fn("math.erfc.wide", [("x", "f64")], "f64")
+    f = Fn("math.erfc.wide", [("x", "f32")], "f64")
     (x,) = f.params
-    a = f.let("a", x.abs())
-    a = f.let("a", f.select(a > ERFC_LAST * STEP, ERFC_LAST * STEP, a))
-    k = f.let("k", (a * (1 / STEP)).round())
-    y = f.let("y", f.call("math.erfc.core", k, f.let("r", f.fma(k, -STEP, a))))
+    y = f.let("y", f.call("math.erfc.core", *nearest_center(f, f.let("a", x.abs()), ERFC_LAST)))
     return f.ret(f.select(x < 0.0, 2.0 - y, y))
 
 
 def gelu():
     """x / 2 * erfc(-x / sqrt(2)), with 1 / sqrt(2) in two parts. Beyond the table it rounds to 0 in every narrow type."""
-    f = Fn("math.gelu.wide", [("x", "f64")], "f64")
+    f = Fn("math.gelu.wide", [("x", "f32")], "f64")
     (x,) = f.params
     inverse, inverse_low = split(1 / mp.sqrt(2))
-    last = 14.4
+    last = 14.375
     a = f.let("a", x.abs())
     a = f.let("a", f.select(a > last, last, a))
-    k = f.let("k", (a * (inverse / STEP)).round())
+    k = f.let("k", (a * single(inverse / STEP)).round())
+    i, k = f.let("i", k.cast("u32")), f.let("k", k.cast("f64"))
+    a = f.let("a", a.cast("f64"))
     r = f.let("r", f.fma(a, inverse_low, f.fma(a, inverse, -(k * STEP))))
-    y = f.let("y", f.call("math.erfc.core", k, r))
+    y = f.let("y", f.call("math.erfc.core", i, k, r))
     y = f.let("y", f.select(x > 0.0, 2.0 - y, y))
-    h = f.let("held", f.select(x < -last, -last, x))
+    h = f.let("held", f.select(x < -last, -last, x).cast("f64"))
     return f.ret(beyond_half(f, x, f.let("r", (h * 0.5) * y)))
 
 
 def beyond_half(f, x, y):
     """Near 0 the result is x / 2 and a little more, which f64 cannot hold; but x / 2 may lie halfway between two narrow
     numbers, so a unit of that little is added."""
-    half = f.let("half", x * 0.5).bits("u64")
+    half = f.let("half", x.cast("f64") * 0.5).bits("u64")
     more = f.let("more", f.select(x > 0.0, half + 1, half - 1).bits("f64"))
     tiny = f.let("tiny", (x.abs() < 2.0**-60) & x.ne(0.0))
     return f.select(tiny, more, y)
@@ -144,33 +155,37 @@ def beyond_half(f, x, y):
 
 def silu():
     """x / (1 + exp(-x))."""
-    f = Fn("math.silu.wide", [("x", "f64")], "f64")
+    f = Fn("math.silu.wide", [("x", "f32")], "f64")
     (x,) = f.params
     h = f.let("held", f.select(x < -200.0, -200.0, x))
-    y = f.let("y", h / (f.call("math.exp.wide", -h) + 1.0))
+    e = f.let("e", f.call("math.exp.wide", f.let("minus", -h)))
+    y = f.let("y", h.cast("f64") / (e + 1.0))
     return f.ret(beyond_half(f, x, y))
 
 
 def softplus():
     """log(1 + exp(x)) as max(x, 0) + log1p(exp(-|x|))."""
-    f = Fn("math.softplus.wide", [("x", "f64")], "f64")
+    f = Fn("math.softplus.wide", [("x", "f32")], "f64")
     (x,) = f.params
-    e = f.let("e", f.call("math.exp.wide", -x.abs()))
-    l = f.let("l", f.call("math.log1p.wide", e))
-    return f.ret(f.select(x > 0.0, x + l, l))
+    e = f.let("e", f.call("math.exp.wide", f.let("minus", -f.let("a", x.abs()))))
+    l = f.let("l", f.call("math.log.one_more", e))
+    return f.ret(f.select(x > 0.0, x.cast("f64") + l, l))
 
 
 def logaddexp():
     """log(exp(x) + exp(y)) as max + log1p(exp(-|x - y|))."""
-    f = Fn("math.logaddexp.wide", [("x", "f64"), ("y", "f64")], "f64")
+    f = Fn("math.logaddexp.wide", [("x", "f32"), ("y", "f32")], "f64")
     x, y = f.params
-    d = f.let("d", (x - y).abs())
     # Equal infinities differ by nothing.
-    d = f.let("d", f.select(x.eq(y), 0.0, d))
-    m = f.let("m", f.select(x > y, x, y))
-    l = f.let("l", f.call("math.log1p.wide", f.call("math.exp.wide", -d)))
-    r = f.let("r", m + l)
-    return f.ret(r)
+    d = f.let("d", f.select(x.eq(y), 0.0, (x.cast("f64") - y.cast("f64")).abs()))
+    # What is this far away adds nothing. What is not a number passes.
+    d = f.let("d", f.select(d > 200.0, 200.0, d))
+    minus = f.let("minus", -d)
+    step = mp.log(2) / EXP_N
+    n, r = reduced(f, f.let("narrow", minus.cast("f32")), minus, step)
+    e = f.let("e", exp_reduced(f, n, r, mpf(1), step / 2 * mpf(1.01)))
+    m = f.let("m", f.select(x > y, x, y).cast("f64"))
+    return f.ret(m + f.call("math.log.one_more", e))
 
 
 def text():

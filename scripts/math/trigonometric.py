@@ -28,7 +28,7 @@ COS = fpminimax("(cos(sqrt(x))-1+x/2)/x^2", [0, 1, 2, 3, 4, 5], "[1b-60;0.6169]"
 HALF_TURN = fpminimax("(sin(sqrt(x))/sqrt(x)-1)/x", list(range(8)), "[1b-60;2.4675]", mode="relative")
 
 
-def remainder(f, x, kind):
+def remainder(f, narrow, x, kind):
     """The remainder r of x modulo pi/2 for tan, or pi for sin, and which multiple was taken, as u32; for cos of x less pi/2
     modulo pi."""
     per = 1 if kind == "tan" else 2
@@ -44,7 +44,7 @@ def remainder(f, x, kind):
     q = f.let("q", k.cast("i32").bits("u32"))
     rv = f.var("r", "f64", rr)
     qv = f.var("q", "u32", q)
-    large = f.let("large", x.abs() >= LARGE)
+    large = f.let("large", narrow.abs() >= LARGE)
     with f.if_(large):
         b = f.let("b", x.bits("u64"))
         # x = m 2^e with a whole m of 24 bits (53 are stored, the low ones of an f32 are zero).
@@ -75,7 +75,7 @@ def remainder(f, x, kind):
         g = f.let("g", u * double(mp.pi / 2 / 2**62))
         t = f.let("turn", turn.cast("u32"))
         if kind != "cos":
-            negative = f.let("negative", x < 0.0)
+            negative = f.let("negative", narrow < 0.0)
             g = f.let("g", f.select(negative, -g, g))
             t = f.let("turn", f.select(negative, 0 - t, t))
         f.set(rv, g)
@@ -84,14 +84,14 @@ def remainder(f, x, kind):
 
 
 def sin_poly(f, r, z):
-    return f.let("sine", f.fma(f.let("cube", z * r), f.estrin(z, SIN), r))
+    return f.let("sine", f.fma(f.let("cube", z * r), f.poly(z, SIN), r))
 
 
 def cos_poly(f, r, z):
     h = f.let("h", f.fma(z, -0.5, 1.0))
     # What the rounding of 1 - z/2 lost.
     l = f.let("l", f.fma(z, -0.5, 1.0 - h))
-    return f.let("cosine", f.fma(z * z, f.estrin(z, COS), l) + h)
+    return f.let("cosine", f.fma(z * z, f.poly(z, COS), l) + h)
 
 
 def by_quadrant(f, q, s, c, kind):
@@ -114,22 +114,23 @@ def trig(kind):
     by multiplying the 24 bits of x with the 128 bits of 2/pi that matter for its exponent. Both leave a relative error of
     2^-53. Sine and cosine are one polynomial for the sine on [-pi/2, pi/2], off by 2^-60: the cosine is that of an angle a
     quarter turn on. The tangent is a quotient of two on [-pi/4, pi/4], off by 2^-54. At most 3 units of f64."""
-    f = Fn(f"math.{kind}.wide", [("x", "f64")], "f64")
+    f = Fn(f"math.{kind}.wide", [("x", "f32")], "f64")
     (x0,) = f.params
     # Infinities have no remainder.
-    x = f.let("x", f.select(x0.abs().eq(float("inf")), float("nan"), x0))
-    r, q = remainder(f, x, kind)
+    x0 = f.let("x", f.select(x0.abs().eq(float("inf")), float("nan"), x0))
+    x = f.let("wide", x0.cast("f64"))
+    r, q = remainder(f, x0, x, kind)
     z = f.let("z", r * r)
     if kind == "tan":
         y = f.let("y", by_quadrant(f, q, sin_poly(f, r, z), cos_poly(f, r, z), kind))
     else:
-        y = f.let("y", f.fma(f.let("cube", z * r), f.estrin(z, HALF_TURN), r))
+        y = f.let("y", f.fma(f.let("cube", z * r), f.poly(z, HALF_TURN), r))
         flip = f.let("flip", f.op("eq" if kind == "cos" else "ne", "u32", q & 1, 0))
         y = f.let("y", f.select(flip, -y, y))
     if kind == "cos":
         return f.ret(y)
     # Also for the sign of zero.
-    return f.ret(f.select(x.abs() < 2.0**-60, x, y))
+    return f.ret(f.select(x0.abs() < 2.0**-60, x, y))
 
 
 SINPI = fpminimax("(sin(pi*sqrt(x))/sqrt(x)-pi)/x", [0, 1, 2, 3, 4, 5], "[1b-60;0.0626]", mode="relative")
@@ -138,13 +139,13 @@ COSPI = fpminimax("(cos(pi*sqrt(x))-1)/x", [0, 1, 2, 3, 4, 5, 6], "[1b-60;0.0626
 
 def trigpi(kind):
     """x modulo 1/2 is exact; sine and cosine of pi times the rest as polynomials, pi itself in two parts."""
-    f = Fn(f"math.{kind}.wide", [("x", "f64")], "f64")
+    f = Fn(f"math.{kind}.wide", [("x", "f32")], "f64")
     (x0,) = f.params
     a = f.let("a", x0.abs())
     x = f.let("x", f.select(a.eq(float("inf")), float("nan"), x0))
     # From here on every f32 is a multiple of 4.
     x = f.let("x", f.select(a >= 2.0**26, x * 0.0, x))
-    return f.ret(half_turns(f, x, x0, kind))
+    return f.ret(half_turns(f, f.let("wide", x.cast("f64")), x0.cast("f64"), kind))
 
 
 def half_turns(f, x, x0, kind):
@@ -166,39 +167,40 @@ def half_turns(f, x, x0, kind):
 ASIN = fpminimax("(asin(sqrt(x))/sqrt(x)-1)/x", list(range(13)), "[1b-60;0.2501]", mode="relative")
 
 
-def arcsine_core(f, a):
-    """For 0 <= a <= 1: whether a > 1/2, and asin(a), or asin(sqrt((1 - a) / 2)) for those."""
-    far = f.let("far", a > 0.5)
+def arcsine_core(f, far, a, poly):
+    """For 0 <= a <= 1 and whether a > 1/2: asin(a), or asin(sqrt((1 - a) / 2)) for those, as its argument squared, the
+    argument, and a polynomial."""
     z = f.let("z", f.select(far, f.fma(a, -0.5, 0.5), a * a))
     s = f.let("s", f.select(far, z.sqrt(), a))
-    p = f.estrin(z, ASIN)
-    return far, z, s, p
+    return z, s, poly(z, ASIN)
 
 
 def asin():
-    """Beyond 1/2: pi/2 - 2 asin(sqrt((1 - a) / 2))."""
-    f = Fn("math.asin.wide", [("x", "f64")], "f64")
+    """Beyond 1/2: pi/2 - 2 asin(sqrt((1 - x) / 2))."""
+    f = Fn("math.asin.wide", [("x", "f32")], "f64")
     (x,) = f.params
-    a = f.let("a", x.abs())
-    far, z, s, p = arcsine_core(f, a)
+    far = f.let("far", x > 0.5)
+    z, s, p = arcsine_core(f, far, f.let("wide", x.cast("f64")), f.poly)
     y = f.let("y", f.fma(z * s, p, s))
     g = f.let("g", f.fma(y, -2.0, double(mp.pi / 2)))
-    y = f.let("y", f.select(far, g, y))
-    return f.ret(y.copysign(x))
+    return f.ret(f.select(far, g, y))
 
 
 def acos():
     """2 asin(sqrt((1 - x) / 2)) for x > 1/2, pi less that of -x for x < -1/2, pi/2 - asin(x) between."""
-    f = Fn("math.acos.wide", [("x", "f64")], "f64")
+    f = Fn("math.acos.wide", [("x", "f32")], "f64")
     (x,) = f.params
     a = f.let("a", x.abs())
-    far, z, s, p = arcsine_core(f, a)
+    far = f.let("far", a > 0.5)
+    z, s, p = arcsine_core(f, far, f.let("wide", a.cast("f64")), f.poly)
     y = f.let("y", f.fma(z * s, p, s))
-    negative = f.let("negative", x < 0.0)
-    g = f.let("g", y + y)
-    g = f.let("g", f.select(negative, double(mp.pi) - g, g))
-    n = f.let("n", double(mp.pi / 2) - y.copysign(x))
-    return f.ret(f.select(far, g, n))
+    # One of 2 y, pi - 2 y, pi/2 - y and pi/2 + y.
+    positive = f.let("positive", x > 0.0)
+    times = f.let("times", f.select(far, 2.0, 1.0))
+    signed = f.let("signed", f.select(f.let("same", f.op("eq", "bool", positive, far)), times, -times))
+    start = f.let("start", f.select(positive, 0.0, double(mp.pi)))
+    start = f.let("start", f.select(far, start, double(mp.pi / 2)))
+    return f.ret(f.fma(signed, y, start))
 
 
 def atan_tables():
@@ -206,6 +208,34 @@ def atan_tables():
 
 
 ATAN = fpminimax("(atan(sqrt(x))/sqrt(x)-1)/x", list(range(6)), "[1b-60;0.00098]", mode="relative")
+ATAN_WIDER = fpminimax("(atan(sqrt(x))/sqrt(x)-1)/x", list(range(6)), "[1b-60;0.003907]", mode="relative")
+# Centers: four to a power of two from 1/16 to 16, with 0 before and infinity behind them.
+FIRST, LAST = -4, 4
+
+
+def atan_centers():
+    steps = [mpf(2) ** e * (1 + mpf(2 * n + 1) / 8) for e in range(FIRST, LAST) for n in range(4)]
+    yield table("math.atan.middle", "f64", [0.0] + [double(mp.atan(c)) for c in steps] + [double(mp.pi / 2)])
+
+
+def atan():
+    """atan(c) + atan((x - c) / (1 + x c)) with a center c near x, which has two bits behind the first; below 1/16 it is 0, from 16
+    on infinite, and the second argument is -1 / x. That is below 1/16 in all cases."""
+    f = Fn("math.atan.wide", [("x", "f32")], "f64")
+    (x,) = f.params
+    small, large = f.let("small", x < 2.0**FIRST), f.let("large", x >= 2.0**LAST)
+    b = f.let("b", x.bits("u32"))
+    first = ((127 + FIRST) << 2) - 1
+    i = f.let("i", f.op("min", "u32", f.op("max", "u32", b >> 21, first) - first, 4 * (LAST - FIRST) + 1))
+    c = f.let("c", ((b & 0xFFE00000) | 0x100000).bits("f32"))
+    c = f.let("c", f.select(small, 0.0, c).cast("f64"))
+    wide = f.let("wide", x.cast("f64"))
+    num = f.let("num", f.select(large, -1.0, wide - c))
+    den = f.let("den", f.select(large, wide, f.fma(wide, c, 1.0)))
+    t = f.let("t", num / den)
+    z = f.let("z", t * t)
+    p = f.let("p", f.fma(z * t, f.poly(z, ATAN_WIDER), t))
+    return f.ret(p + f.load("math.atan.middle", "f64", i))
 
 
 def atan_index():
@@ -216,45 +246,15 @@ def atan_index():
     return f.ret((guess * 16.0).round().cast("u32") & 31)
 
 
-def atan_ratio():
-    """atan(n / d) for 0 <= n <= d, both f32 values and d > 0: with c near n / d, atan(c) + atan((n - c d) / (d + c n))."""
-    f = Fn("math.atan.ratio", [("n", "f64"), ("d", "f64")], "f64")
-    n, d = f.params
-    i = f.let("i", f.call("math.atan.index", n, d))
-    c = f.let("c", i.cast("f64") * 0.0625)
-    num = f.let("num", f.fma(-c, d, n))
-    den = f.let("den", f.fma(c, n, d))
-    t = f.let("t", num / den)
-    z = f.let("z", t * t)
-    p = f.let("p", f.fma(z * t, f.estrin(z, ATAN), t))
-    return f.ret(p + f.load("math.atan.center", "f64", i))
-
-
-def atan():
-    """Beyond 1: pi/2 - atan(1 / x)."""
-    f = Fn("math.atan.wide", [("x", "f64")], "f64")
-    (x,) = f.params
-    a = f.let("a", x.abs())
-    # From here on the result is pi/2.
-    a = f.let("a", f.select(a > 2.0**100, 2.0**100, a))
-    far = f.let("far", a > 1.0)
-    n = f.let("n", f.select(far, 1.0, a))
-    d = f.let("d", f.select(far, a, 1.0))
-    y = f.let("y", f.call("math.atan.ratio", n, d))
-    y = f.let("y", f.select(far, double(mp.pi / 2) - y, y))
-    y = f.let("y", f.select(x.is_nan(), x, y))
-    return f.ret(y.copysign(x))
-
-
 def text():
     yield from tables()
     yield from atan_tables()
+    yield from atan_centers()
     for kind in ("sin", "cos", "tan"):
         yield trig(kind)
     yield trigpi("sinpi")
     yield trigpi("cospi")
     yield asin()
     yield acos()
-    yield atan_index()
-    yield atan_ratio()
     yield atan()
+    yield atan_index()

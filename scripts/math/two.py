@@ -8,10 +8,9 @@ with an error below 2^-95, and its pair is rounded to odd, so that the rounding 
 from mpmath import mp, mpf
 
 from exponential import N as EXP_N
-from exponential import double, split
-from logarithm import N as LOG_N
-from logarithm import OFF, SHIFT, inverses
-from vyre import Fn, fpminimax, table
+from exponential import double, held, split
+from logarithm import inverses, parts
+from vyre import Fn, fpminimax, single, table
 
 mp.prec = 600
 
@@ -91,9 +90,13 @@ def pair_series(f, x, coefficients, count):
     return f.get(high), f.get(low)
 
 
+# How many units of f64 the first step may be off, with room to spare.
+FIRST_OFF = 1024
+
+
 def near_boundary(f, w):
-    off = f.let("off", (w.bits("u64").cast("u32") + 64) & 0xFFFFFFF)
-    return f.let("near", off < 128)
+    off = f.let("off", (w.bits("u64").cast("u32") + FIRST_OFF) & 0xFFFFFFF)
+    return f.let("near", off < 2 * FIRST_OFF)
 
 
 def round_to_odd(f, high, low):
@@ -107,42 +110,32 @@ def round_to_odd(f, high, low):
 
 def pow_log(f, a):
     """What both steps of pow read: the exponent k, the table's index i and the exact r with a = 2^k (1 + r) / c[i]."""
-    b = f.let("b", a.bits("u64"))
-    d = f.let("d", b - OFF)
-    i = f.let("i", (d >> SHIFT).cast("u32") & (LOG_N - 1))
-    k = f.let("k", (d.bits("i64") >> 52).cast("i32").cast("f64"))
-    m = f.let("m", (b - (d & 0xFFF0000000000000)).bits("f64"))
-    r = f.let("r", f.fma(m, f.load("math.log.inverse", "f64", i), -1.0))
-    return k, i, r
+    k, i, m = parts(f, a)
+    return k, i, f.let("r", f.fma(m, f.load("math.log.inverse", "f64", i), -1.0))
 
 
 def pow_regular():
-    """a^y for finite a > 0 and finite y. The logarithm is a pair with a relative error of 2^-60, times y a pair, and its
-    fraction goes through the table of 2^(j/64)."""
-    f = Fn("math.pow.regular", [("a", "f64"), ("y", "f64")], "f64")
-    a, y = f.params
+    """a^y for finite a > 0 and finite y. The logarithm has a relative error of 2^-52, so its product with y, up to 150, is off by
+    2^-44; its fraction goes through the table of 2^(j/64)."""
+    f = Fn("math.pow.regular", [("a", "f32"), ("y", "f32")], "f64")
+    a, y = (f.let("wide", v.cast("f64")) for v in f.params)
     k, i, r = pow_log(f, a)
     whole = f.let("whole", k + f.load("math.pow.head", "f64", i))
-    inv, inv_low = split(1 / mp.log(2))
-    t = f.let("t", r * inv)
-    t_low = f.let("t.low", f.fma(r, inv_low, f.fma(r, inv, -t)))
-    radius = mp.nstr(mpf("0.00783"), 10)
-    scale = mp.nstr(1 / mp.log(2), 60)
-    c = fpminimax(f"(log1p(x)-x)*{scale}/x^2", list(range(8)), f"[-{radius};{radius}]", mode="absolute")
-    q = f.let("q", f.fma(r * r, f.estrin(r, c), t_low) + f.load("math.pow.middle", "f64", i))
-    s, e = fast_sum(f, whole, t)
-    s, low = fast_sum(f, s, f.let("low", e + q))
+    radius, scale = mp.nstr(mpf("0.00783"), 10), mp.nstr(1 / mp.log(2), 60)
+    c = fpminimax(f"(log1p(x)-x)*{scale}/x^2", list(range(6)), f"[-{radius};{radius}]", mode="absolute")
+    q = f.let("q", f.fma(f.let("x2", r * r), f.poly(r, c), f.load("math.pow.middle", "f64", i)))
+    s = f.let("s", whole + f.fma(r, double(1 / mp.log(2)), q))
     p = f.let("p", y * s)
-    p_low = f.let("p.low", f.fma(y, low, f.fma(y, s, -p)))
-    far = f.let("far", p.abs() > 1000.0)
-    p = f.let("p", f.select(far, f.op("copysign", "f64", 1000.0, p), p))
-    p_low = f.let("p.low", f.select(far, 0.0, p_low))
-    n = f.let("n", (p * float(EXP_N)).round())
-    u = f.let("u", f.fma(n, -1.0 / EXP_N, p) + p_low)
+    # Beyond this the result is 0 or infinite.
+    narrow = f.let("narrow", p.cast("f32"))
+    far = f.let("far", narrow.abs() > 1000.0)
+    narrow = held(f, narrow, -1000.0, 1000.0)
+    n = f.let("n", (narrow * float(EXP_N)).round())
+    u = f.let("u", f.fma(n.cast("f64"), -1.0 / EXP_N, p))
+    u = f.let("u", f.select(far, 0.0, u))
     ln2 = mp.nstr(mp.log(2), 60)
     c = fpminimax(f"expm1(x*{ln2})/x", [0, 1, 2, 3, 4], "[-0.00790;0.00790]", mode="absolute")
-    g = f.let("g", u * f.estrin(u, c))
-    w = f.let("w", f.call("math.exp.scale", n, g))
+    w = f.let("w", f.call("math.exp.scale", f.let("n", n.cast("i32")), f.let("g", u * f.poly(u, c))))
     out = f.var("w", "f64", w)
     with f.if_(f.let("open", near_boundary(f, w) & f.op("not", "bool", far))):
         f.set(out, f.let("exact", f.call("math.pow.second", a, y)))
@@ -183,7 +176,7 @@ def pow_second():
 
 
 def pow_wide():
-    f = Fn("math.pow.wide", [("x", "f64"), ("y", "f64")], "f64")
+    f = Fn("math.pow.wide", [("x", "f32"), ("y", "f32")], "f64")
     return f.ret(pow_special(f, "math.pow.regular"))
 
 
@@ -214,7 +207,7 @@ def pow_unusual(f, a, usual, w):
     whole = f.let("whole", y.eq(f.let("floor", y.floor())))
     half = f.let("half", y * 0.5)
     odd = f.let("odd", f.op("and", "bool", whole, half.ne(f.let("floor", half.floor()))))
-    negative = f.let("negative", f.op("copysign", "f64", 1.0, x) < 0.0)
+    negative = f.let("negative", f.op("copysign", x.ty, 1.0, x) < 0.0)
     w = f.let("w", f.select(odd & negative, -w, w))
     # A finite number below 0 to a power that is not whole is not a number.
     broken = f.let("broken", (x < 0.0) & (a < inf) & f.op("not", "bool", whole))
@@ -265,39 +258,49 @@ def atan2_second():
     return f.ret(round_to_odd(f, *s))
 
 
+# Up to the tangent of an eighth of a turn's quarter; off by less than the first step may be.
+ATAN2 = fpminimax("(atan(sqrt(x))/sqrt(x)-1)/x", list(range(9)), "[1b-60;0.1716]", mode="relative")
+
+
 def atan2():
-    """atan(|y| / |x|) with the smaller over the larger, then turned: pi/2 less it where |y| > |x|, pi less that where x < 0."""
-    f = Fn("math.atan2.wide", [("y", "f64"), ("x", "f64")], "f64")
+    """atan(|y| / |x|) with the smaller over the larger, as (n - d) / (n + d) if that is nearer to 0, then turned: pi/2 less it where
+    |y| > |x|, pi less that where x < 0."""
+    f = Fn("math.atan2.wide", [("y", "f32"), ("x", "f32")], "f64")
     y, x = f.params
     inf = float("inf")
     b, a = f.let("b", y.abs()), f.let("a", x.abs())
     # Infinities count as ones against zeros, or against each other. What is not a number makes all of it so.
-    av, bv = f.var("a", "f64", a), f.var("b", "f64", b)
+    av, bv = f.var("a", "f32", a), f.var("b", "f32", b)
     with f.if_(f.op("not", "bool", (a < inf) & (b < inf))):
         unknown = f.let("unknown", x.ne(x) | y.ne(y))
         for v, is_far in ((av, a.eq(inf)), (bv, b.eq(inf))):
-            f.set(v, f.let("far", f.select(unknown, float("nan"), is_far.cast("f64"))))
+            f.set(v, f.let("far", f.select(unknown, float("nan"), is_far.cast("f32"))))
     a, b = f.get(av), f.get(bv)
     steep = f.let("steep", b > a)
-    left = f.let("left", f.op("copysign", "f64", 1.0, x) < 0.0)
+    left = f.let("left", f.op("copysign", "f32", 1.0, x) < 0.0)
     n = f.let("n", f.select(steep, a, b))
     d = f.let("d", f.select(steep, b, a))
-    none = f.let("none", d.eq(0.0))
-    d = f.let("d", f.select(none, 1.0, d))
-    w = f.let("w", f.call("math.atan.ratio", n, d))
+    d = f.let("d", f.select(d.eq(0.0), 1.0, d))
+    some = f.let("some", n > 0.0)
+    half = f.let("half", n > d * single(double(mp.tan(mp.pi / 8))))
+    n, d = f.let("n", n.cast("f64")), f.let("d", d.cast("f64"))
+    t = f.let("t", f.let("num", f.select(half, n - d, n)) / f.let("den", f.select(half, n + d, d)))
+    z = f.let("z", t * t)
+    w = f.let("w", f.fma(z * t, f.poly(z, ATAN2), t))
+    w = f.let("w", w + f.let("start", f.select(half, double(mp.pi / 4), 0.0)))
     w = f.let("w", f.select(steep, double(mp.pi / 2) - w, w))
     w = f.let("w", f.select(left, double(mp.pi) - w, w))
     out = f.var("w", "f64", w)
-    tiny = f.let("tiny", (n < d * 2.0**-60) & f.op("not", "bool", steep | left))
-    with f.if_(near_boundary(f, w) & f.let("near", n > 0.0)):
+    with f.if_(near_boundary(f, w) & some):
         f.set(out, f.let("exact", f.call("math.atan2.second", n, d, steep, left)))
         # The arc is less than its tangent by less than any unit: the quotient decides, and then down.
+        tiny = f.let("tiny", (n < d * 2.0**-60) & f.op("not", "bool", steep | left))
         q = f.let("q", n / d)
         less = f.let("less", f.fma(-q, d, n) <= 0.0)
         bits = f.let("bits", q.bits("u64"))
         odd = f.let("odd", (f.select(less, bits - 1, bits) | 1).bits("f64"))
         f.set(out, f.let("odd", f.select(tiny, odd, f.get(out))))
-    return f.ret(f.get(out).copysign(y))
+    return f.ret(f.get(out).copysign(y.cast("f64")))
 
 
 def text():

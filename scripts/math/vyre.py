@@ -8,6 +8,7 @@ import inspect
 import json
 import math
 import pathlib
+import struct
 import subprocess
 import textwrap
 
@@ -36,6 +37,11 @@ def fpminimax(function, monomials, interval, fixed="0", mode="relative", bits=No
     coefficients = [float.fromhex(c) for c in coefficients[-len(monomials):]]
     print(f"# {function} on {interval}: 2^{math.log2(float(error)):.1f}")
     return coefficients
+
+
+def single(x):
+    """The nearest f32."""
+    return struct.unpack("<f", struct.pack("<f", x))[0]
 
 
 def literal(value, ty):
@@ -187,6 +193,20 @@ class Fn:
         yield counter
         self.depth -= 1
         self.line("}")
+
+    def poly(self, x, coefficients, name="p"):
+        """The polynomial with these coefficients, lowest first: the even and the odd ones each as one chain in x^2."""
+        def chain(power, items):
+            total = items[-1]
+            for item in reversed(items[:-1]):
+                total = self.let(name, self.fma(total, power, item))
+            return total
+
+        if len(coefficients) <= 4:
+            return chain(x, coefficients)
+        square = self.let("x2", x * x)
+        odd = chain(square, coefficients[1::2])
+        return self.let(name, self.fma(odd, x, chain(square, coefficients[::2])))
 
     def estrin(self, x, coefficients, name="p"):
         """The polynomial with these coefficients, lowest first, in pairs: short chains of operations."""

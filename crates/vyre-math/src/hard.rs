@@ -8,9 +8,9 @@
 use crate::check::Args;
 use crate::sweep::progress;
 use vyre::host::Kernel;
-use vyre::math::{MathOp, OPS};
+use vyre::math::{MathOp, OPS, Parity};
 use vyre_math::canonical;
-use vyre_math::kernel::library_or;
+use vyre_math::kernel::{call_wide, library_or};
 use vyre_math::oracle::{Oracle, oracle};
 
 /// Arguments of one dispatch.
@@ -22,9 +22,11 @@ pub(crate) fn run(args: &Args) -> Result<bool, String> {
     let named = |op: &&MathOp| args.functions.is_empty() || args.functions.iter().any(|name| name == op.name);
     for op in OPS.iter().filter(named).filter(|op| op.operands == 1) {
         let kernel = kernel(args, op)?;
-        let bar = progress(op.name, (1 << 32) / CHUNK);
+        // The function in f64 of an even or odd one has magnitudes for arguments.
+        let arguments = if op.parity == Parity::Neither { 1 << 32 } else { 1 << 31 };
+        let bar = progress(op.name, arguments / CHUNK);
         let mut found = Vec::new();
-        for chunk in 0..(1 << 32) / CHUNK {
+        for chunk in 0..arguments / CHUNK {
             found.extend(candidates_of(args, &kernel, (chunk * CHUNK) as u32)?);
             bar.inc(1);
         }
@@ -54,9 +56,8 @@ fn kernel(args: &Args, op: &MathOp) -> Result<Kernel, String> {
            %base = load.u32 @base[0]
            %bits = add.u32 %base, %i
            %x = bitcast.f32 %bits
-           %wide = cast.f64 %x
-           %y = call @math.{}.wide(%wide)
-           %word = bitcast.u64 %y
+           {}
+           %word = bitcast.u64 %w
            %off = add.u64 %word, 0x10000040
            %dropped = and.u64 %off, 0x1fffffff
            %near = lt.u64 %dropped, 128
@@ -64,13 +65,12 @@ fn kernel(args: &Args, op: &MathOp) -> Result<Kernel, String> {
              %at = atomic_add.u32 @count[0], 1
              %first = mul.u32 %at, 2
              %second = add.u32 %first, 1
-             %r = cast.f32 %y
              %rb = bitcast.u32 %r
              store.u32 @found[%first], %bits
              store.u32 @found[%second], %rb
            }}
          }}",
-        op.name
+        call_wide(op, "%x")
     );
     Kernel::parse(&text).map_err(|error| error.to_string())
 }

@@ -2,7 +2,7 @@
 
 use vyre::host::{Error, Kernel};
 use vyre::ir::DataType;
-use vyre::math::MathOp;
+use vyre::math::{MathOp, Parity};
 
 /// The f32 function of the bit patterns from a base up at some distance, as many as the output has elements.
 pub fn patterns(op: &MathOp) -> Result<Kernel, Error> {
@@ -31,13 +31,13 @@ pub fn drafted(op: &MathOp, text: &str) -> Result<Kernel, Error> {
         1 => (
             "buffer @base : uniform u32[2] binding 0",
             "%base = load.u32 @base[0]\n%step = load.u32 @base[1]\n%off = mul.u32 %i, %step\n\
-             %bits = add.u32 %base, %off\n%x = bitcast.f32 %bits\n%a = cast.f64 %x",
-            "%a",
+             %bits = add.u32 %base, %off\n%x = bitcast.f32 %bits",
+            "%x",
         ),
         _ => (
             "buffer @x : read f32[] binding 0\nbuffer @y : read f32[] binding 2",
-            "%x = load.f32 @x[%i]\n%y = load.f32 @y[%i]\n%a = cast.f64 %x\n%b = cast.f64 %y",
-            "%a, %b",
+            "%x = load.f32 @x[%i]\n%y = load.f32 @y[%i]",
+            "%x, %y",
         ),
     };
     Kernel::parse(&format!(
@@ -47,12 +47,26 @@ pub fn drafted(op: &MathOp, text: &str) -> Result<Kernel, Error> {
            {inner}
            %i = global_id x
            {read}
-           %wide = call @math.{}.wide({operands})
-           %r = cast.f32 %wide
+           {}
            store.f32 @r[%i], %r
          }}",
-        op.name
+        call_wide(op, operands)
     ))
+}
+
+/// Lines that give `%w`, the function in f64 of f32 operands, and `%r`, its value in f32.
+pub fn call_wide(op: &MathOp, operands: &str) -> String {
+    let name = op.name;
+    let call = |operands: &str, result: &str| {
+        format!("%w = call @math.{name}.wide({operands})\n%{result} = cast.f32 %w\n")
+    };
+    match op.parity {
+        Parity::Neither => call(operands, "r"),
+        Parity::Even => format!("%abs = abs.f32 %x\n{}", call("%abs", "r")),
+        Parity::Odd => {
+            format!("%abs = abs.f32 %x\n{}%r = copysign.f32 %rounded, %x\n", call("%abs", "rounded"))
+        }
+    }
 }
 
 /// The function of every element of `@x`, or of `@x` and `@y`.

@@ -1,6 +1,6 @@
 //! Hard cases: f32 arguments whose result in f64 lies on the wrong side of a rounding boundary, found by trying all 2^32.
 //!
-//! A pair is the bits of the argument and of the correctly rounded result. `vyre-math hard` writes this list, with
+//! A pair is the bits of the argument, positive for a function that is even or odd, and of the correctly rounded result. `vyre-math hard` writes this list, with
 //! `scripts/math/judge.py` for functions without an oracle.
 
 /// The hard cases of every function that has some.
@@ -38,33 +38,13 @@ pub(super) const HARD: &[(&str, &[[u32; 2]])] = &[
             [0xd5cafb2a, 0x3f7e7a17],
         ],
     ),
-    (
-        "cos",
-        &[
-            [0x5922aa80, 0x3f08aebf],
-            [0x5f18b878, 0x3f7f14bb],
-            [0x6115cb11, 0x3f78142f],
-            [0xd922aa80, 0x3f08aebf],
-            [0xdf18b878, 0x3f7f14bb],
-            [0xe115cb11, 0x3f78142f],
-        ],
-    ),
+    ("cos", &[[0x5f18b878, 0x3f7f14bb], [0x6115cb11, 0x3f78142f], [0x7908cd73, 0x3f798bb5]]),
     ("acos", &[[0x328885a3, 0x3fc90fdb], [0x39826222, 0x3fc907b5]]),
-    ("atan", &[[0x3d8d6b23, 0x3d8d31c3], [0xbd8d6b23, 0xbd8d31c3]]),
-    ("sinh", &[[0x3a1285ff, 0x3a1285ff], [0xba1285ff, 0xba1285ff]]),
-    (
-        "asinh",
-        &[
-            [0x4bdd65a5, 0x418f034b],
-            [0x655890d3, 0x4254d1f9],
-            [0x6eb1a8ec, 0x42845a89],
-            [0xcbdd65a5, 0xc18f034b],
-            [0xe55890d3, 0xc254d1f9],
-            [0xeeb1a8ec, 0xc2845a89],
-        ],
-    ),
+    ("atan", &[[0x3d8d6b23, 0x3d8d31c3]]),
+    ("sinh", &[[0x3a1285ff, 0x3a1285ff]]),
+    ("asinh", &[[0x4bdd65a5, 0x418f034b], [0x655890d3, 0x4254d1f9], [0x6eb1a8ec, 0x42845a89]]),
     ("acosh", &[[0x655890d3, 0x4254d1f9], [0x6eb1a8ec, 0x42845a89]]),
-    ("erf", &[[0x3940ead6, 0x3959af14], [0xb940ead6, 0xb959af14]]),
+    ("erf", &[[0x3940ead6, 0x3959af14]]),
     ("erfc", &[[0xb76c9f62, 0x3f800085]]),
     ("sigmoid", &[[0xba928601, 0x3effdb5f]]),
     ("gelu", &[[0x37b0a46f, 0x3730a531]]),

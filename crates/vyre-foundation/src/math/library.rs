@@ -1,6 +1,6 @@
 //! The library: one program, `library.vyre`, and the functions of narrow types, which are all alike.
 
-use super::table::OPS;
+use super::table::{MathOp, OPS, Parity};
 use crate::ir::{DataType, FunctionId, Name, Program, ProgramParts};
 use crate::text;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -12,8 +12,6 @@ pub const LIBRARY: &str = include_str!("library.vyre");
 
 /// Hard cases that are asked for by their arguments alone; more are asked for only where a result is near a boundary.
 const CHOSEN_MAX: usize = 4;
-
-const SIGN: u32 = 1 << 31;
 
 struct Library {
     program: Program,
@@ -56,8 +54,7 @@ fn source() -> String {
     for op in OPS {
         for ty in [DataType::F16, DataType::BF16, DataType::F32] {
             if op.types.contains(ty) && !text.contains(&format!("fn @math.{}.{ty}(", op.name)) {
-                let hard = if ty == DataType::F32 { op.hard() } else { &[] };
-                narrow(&mut text, op.name, op.operands, ty, hard);
+                narrow(&mut text, op, ty);
             }
         }
     }
@@ -65,45 +62,58 @@ fn source() -> String {
     text
 }
 
-/// A function of a narrow type: the function in f64, rounded once.
-fn narrow(text: &mut String, name: &str, operands: usize, ty: DataType, hard: &[[u32; 2]]) {
-    let names = &["x", "y"][..operands];
+/// A function of a narrow type: the function in f64, rounded once, and the sign of the operand if it is odd.
+fn narrow(text: &mut String, op: &MathOp, ty: DataType) {
+    let names = &["x", "y"][..op.operands];
     let params: Vec<String> = names.iter().map(|name| format!("%{name} : {ty}")).collect();
-    let _ = writeln!(text, "fn @math.{name}.{ty}({}) -> {ty} {{", params.join(", "));
-    for name in names {
-        let _ = writeln!(text, "%{name}.wide = cast.f64 %{name}");
+    let _ = writeln!(text, "fn @math.{}.{ty}({}) -> {ty} {{", op.name, params.join(", "));
+    let mut args: Vec<String> = names.iter().map(|name| format!("%{name}")).collect();
+    for arg in args.iter_mut().filter(|_| ty != DataType::F32) {
+        let _ = writeln!(text, "{arg}.f32 = cast.f32 {arg}");
+        arg.push_str(".f32");
     }
-    let args: Vec<String> = names.iter().map(|name| format!("%{name}.wide")).collect();
-    let _ = writeln!(text, "%w = call @math.{name}.wide({})\n%r.0 = cast.{ty} %w", args.join(", "));
-    let is_even = hard.iter().all(|[x, r]| hard.contains(&[x ^ SIGN, *r]));
-    let hard = hard.iter().filter(|[x, _]| !is_even || x & SIGN == 0);
-    let hard: Vec<[f32; 2]> = hard.map(|pair| pair.map(f32::from_bits)).collect();
-    if hard.is_empty() {
-        text.push_str("return %r.0\n}\n");
-        return;
+    if op.parity != Parity::Neither {
+        let _ = writeln!(text, "%abs = abs.f32 {}", args[0]);
+        args[0] = "%abs".into();
     }
-    let key = if is_even { "%abs" } else { "%x" };
-    if is_even {
-        text.push_str("%abs = abs.f32 %x\n");
-    }
+    let _ = writeln!(text, "%w = call @math.{}.wide({})\n%r.0 = cast.{ty} %w", op.name, args.join(", "));
+    let result = match ty {
+        DataType::F32 => known(text, &args[0], op.hard()),
+        _ => "%r.0".into(),
+    };
+    let result = match op.parity {
+        Parity::Odd => {
+            let _ = writeln!(text, "%signed = copysign.{ty} {result}, %x");
+            "%signed".into()
+        }
+        Parity::Even | Parity::Neither => result,
+    };
+    let _ = writeln!(text, "return {result}\n}}");
+}
+
+/// Lines that give the results of hard cases instead of `%r.0`, which is `%w` rounded, and the name of what they give.
+fn known(text: &mut String, x: &str, hard: &[[u32; 2]]) -> String {
+    let hard = hard.iter().map(|pair| pair.map(f32::from_bits));
     if hard.len() <= CHOSEN_MAX {
-        for (at, [x, r]) in hard.iter().enumerate() {
+        let last = hard.len();
+        for (at, [argument, result]) in hard.enumerate() {
             let next = at + 1;
             let _ = writeln!(
                 text,
-                "%is.{at} = eq.f32 {key}, {x:e}\n%r.{next} = select.f32 %is.{at}, {r:e}, %r.{at}"
+                "%is.{at} = eq.f32 {x}, {argument:e}\n%r.{next} = select.f32 %is.{at}, {result:e}, %r.{at}"
             );
         }
-        let _ = writeln!(text, "return %r.{}\n}}", hard.len());
-        return;
+        return format!("%r.{last}");
     }
     // Halfway between two f32 is a 1 and 28 zeros in the bits that rounding drops; near that is a few units either way.
     text.push_str(
         "%bits = bitcast.u64 %w\n%low = cast.u32 %bits\n%dropped = and.u32 %low, 0x1fffffff\n\
          %off = sub.u32 %dropped, 0x0ffffff0\n%near = lt.u32 %off, 32\nvar $r : f32 = %r.0\nif %near {\n",
     );
-    for (at, [x, r]) in hard.iter().enumerate() {
-        let _ = writeln!(text, "%is.{at} = eq.f32 {key}, {x:e}\nif %is.{at} {{\nset.f32 $r, {r:e}\n}}");
+    for (at, [argument, result]) in hard.enumerate() {
+        let _ =
+            writeln!(text, "%is.{at} = eq.f32 {x}, {argument:e}\nif %is.{at} {{\nset.f32 $r, {result:e}\n}}");
     }
-    text.push_str("}\n%known = get.f32 $r\nreturn %known\n}\n");
+    text.push_str("}\n%known = get.f32 $r\n");
+    "%known".into()
 }

@@ -14,8 +14,8 @@
 //! | `declare` | library functions in programs |
 //! | `library.vyre` | the functions, each with its error argument; `scripts/math/derive.py` writes it |
 //!
-//! f16, bf16 and f32 are correctly rounded. They share one function in f64, `@math.NAME.wide`, whose error is a few units
-//! of f64's last place, and round its result once. f32 arguments for which that result lies so near to a rounding
+//! f16, bf16 and f32 are correctly rounded. They share one function from f32 to f64, `@math.NAME.wide`, whose error is a few
+//! units of f64's last place, and round its result once; the sign of an odd function is that of its argument. f32 arguments for which that result lies so near to a rounding
 //! boundary that its error decides (a handful of all 2^32 for each function, found by trying all) are listed beside the
 //! function, and a branch that is almost never taken looks them up.
 
@@ -28,7 +28,7 @@ pub(crate) use declare::elided;
 pub use declare::{NameTaken, declare};
 pub use library::LIBRARY;
 pub(crate) use table::math_ops;
-pub use table::{MathOp, OPS};
+pub use table::{MathOp, OPS, Parity};
 
 #[cfg(test)]
 mod tests;

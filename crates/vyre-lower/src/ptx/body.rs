@@ -7,6 +7,7 @@ use super::wide::Neighbours;
 use super::{ENTRY, Options, parameter_of, suffix};
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
+use std::ops::Range;
 use vyre_foundation::ir::{
     Axis, Block, BufferId, BufferKind, BuiltinOp, DataType, Literal, Local, MemoryOrdering, Node, Operand,
     ProgramParts, Value, value_types,
@@ -109,6 +110,8 @@ pub(super) struct Emit<'a> {
     pub(super) pieces: Vec<Option<(Reg, u32)>>,
     /// Integers that are surely no choice between 1 and 0.
     pub(super) solid: Vec<bool>,
+    /// Registers of f64 that are NaN where one of f32 is, which is asked at twice the rate.
+    pub(super) widened: HashMap<Reg, Reg>,
     /// The part of a tile product that is in registers.
     pub(super) held: Option<Held>,
     /// Whether a tile product may be under way.
@@ -170,6 +173,7 @@ impl<'a> Emit<'a> {
             counters: vec![0; parts.body.values.len()],
             pieces: vec![None; parts.body.values.len()],
             solid: vec![false; parts.body.values.len()],
+            widened: HashMap::new(),
             held: None,
             pending: false,
             reading: Vec::new(),
@@ -398,19 +402,22 @@ impl<'a> Emit<'a> {
         self.show();
     }
 
-    /// Emits a line for each lane of a thread, or once where they share it.
+    /// The lanes of this thread for which a line is emitted: all, or one where they share it or go their own ways.
+    pub(super) fn lanes_of(&self, node: &Node) -> Range<usize> {
+        let all = !self.alone && self.coarse.is_repeated(node);
+        if all { 0..self.coarse.lanes as usize } else { self.lane..self.lane + 1 }
+    }
+
     fn lanes(&mut self, node: &Node) {
-        if self.coarse.lanes == 1 || self.alone || !self.coarse.is_repeated(node) {
-            return self.node(node);
-        }
-        if self.wide(node) {
+        let (own, lanes) = (self.lane, self.lanes_of(node));
+        if lanes.len() > 1 && self.wide(node) {
             return;
         }
-        for lane in 0..self.coarse.lanes as usize {
+        for lane in lanes {
             self.lane = lane;
             self.node(node);
         }
-        self.lane = 0;
+        self.lane = own;
     }
 
     pub(super) fn node(&mut self, node: &Node) {

@@ -80,7 +80,11 @@ impl Emit<'_> {
 
     fn float_to_float(&mut self, to: DataType, from: DataType, x: &str) -> Reg {
         match (to, from) {
-            (DataType::F64, DataType::F32) => self.op(Width::B64, "cvt.f64.f32", &[x]),
+            (DataType::F64, DataType::F32) => {
+                let wide = self.op(Width::B64, "cvt.f64.f32", &[x]);
+                self.widened.insert(wide.clone(), x.into());
+                wide
+            }
             (DataType::F32, DataType::F64) => self.op(Width::B32, "cvt.rn.f32.f64", &[x]),
             (DataType::F16, DataType::F64) => self.op(Width::B16, "cvt.rn.f16.f64", &[x]),
             (DataType::BF16, DataType::F64) => {

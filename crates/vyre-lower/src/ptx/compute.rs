@@ -336,7 +336,7 @@ impl Emit<'_> {
             ComputeOp::Ceil => to_integer("rpi"),
             ComputeOp::Trunc => to_integer("rzi"),
             ComputeOp::Round => to_integer("rni"),
-            ComputeOp::IsNan => return self.op(Width::Pred, &typed("setp.nan", ty), &[args[0], args[0]]),
+            ComputeOp::IsNan => return self.is_nan(ty, args[0]),
             other => unreachable!("validated: {other:?} is not of floats, or stands above"),
         };
         self.op(width, &name, args)
@@ -371,7 +371,13 @@ impl Emit<'_> {
         match Width::of(ty) {
             // There is no instruction for it on every target.
             Width::B16 => self.op(Width::B16, "and.b16", &[x, "0x7fff"]),
-            width => self.op(width, &typed("abs", ty), &[x]),
+            width => {
+                let magnitude = self.op(width, &typed("abs", ty), &[x]);
+                if let Some(narrow) = self.widened.get(x).cloned() {
+                    self.widened.insert(magnitude.clone(), narrow);
+                }
+                magnitude
+            }
         }
     }
 
@@ -379,6 +385,9 @@ impl Emit<'_> {
         if Width::of(ty) == Width::B16 {
             let wide = self.widen(ty, x);
             return self.op(Width::Pred, "setp.nan.f32", &[&wide, &wide]);
+        }
+        if let Some(narrow) = self.widened.get(x).cloned() {
+            return self.is_nan(DataType::F32, &narrow);
         }
         self.op(Width::Pred, &typed("setp.nan", ty), &[x, x])
     }

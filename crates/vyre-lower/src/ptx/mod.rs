@@ -137,7 +137,7 @@ fn tables(out: &mut String, parts: &ProgramParts) {
     for (at, buffer) in parts.buffers.iter().enumerate() {
         let BufferKind::Table { data } = &buffer.kind else { continue };
         let bits = buffer.ty.bits();
-        let _ = write!(out, ".global .align 8 .b{bits} table{at}[{}] = {{", data.len().max(1));
+        let _ = write!(out, ".global .align 16 .b{bits} table{at}[{}] = {{", data.len().max(1));
         for (i, element) in data.iter().enumerate() {
             let separator = if i == 0 { "" } else { ", " };
             let _ = write!(out, "{separator}{element:#x}");

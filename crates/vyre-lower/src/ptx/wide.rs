@@ -221,9 +221,12 @@ impl Emit<'_> {
     /// Emits the access that begins `rest` together with later ones of its neighbours. Loads move up to the first of them,
     /// stores down to the last.
     pub(super) fn together(&mut self, rest: &[Node]) -> bool {
-        let Some((buffer, _, ty)) = access(&rest[0]).filter(|_| self.coarse.lanes == 1) else { return false };
+        let Some((buffer, _, ty)) = access(&rest[0]) else { return false };
         let size = self.buffer_type(buffer).bytes() as u32;
         if space(self.parts, buffer) == Space::Table {
+            return [4, 2].iter().any(|count| size * count <= BYTES_MAX && self.entry(rest, *count));
+        }
+        if self.coarse.lanes != 1 {
             return false;
         }
         if ty == DataType::U32 && size == 1 {
@@ -247,6 +250,37 @@ impl Emit<'_> {
             let nodes = members.iter().map(|at| rest[*at].clone()).collect();
             self.stores.insert(last, (nodes, sites));
         }
+        true
+    }
+
+    /// Neighbours in a table, by each lane that reads some. Lanes look up one entry here and one there, which costs by how many
+    /// places they ask for.
+    fn entry(&mut self, rest: &[Node], count: u32) -> bool {
+        let (Some(members), Node::Load { buffer, ty, .. }) = (self.members_of(rest, count, 1), &rest[0])
+        else {
+            return false;
+        };
+        let sites: Vec<u32> = members.iter().map(|at| self.site + *at as u32).collect();
+        if ty.bits() < 32 || !sites.iter().all(|site| self.facts.in_bounds(None, *site)) {
+            return false;
+        }
+        self.taken.extend(sites.iter().filter(|site| **site != self.site));
+        let own = self.lane;
+        for lane in self.lanes_of(&rest[0]) {
+            self.lane = lane;
+            let first = self.first_index(&rest[members[0]]);
+            let address = self.address(*buffer, &first);
+            let zero = Literal::from_bits(*ty, 0);
+            let loaded: Vec<Reg> = members.iter().map(|_| self.constant(zero)).collect();
+            let name = format!("{}.v{count}.{}", self.load_from(*buffer), loaded_as(*ty));
+            self.line(&format!("{name} {}, [{address}];", list(&loaded)));
+            for (member, reg) in members.iter().zip(loaded) {
+                if let Node::Load { result, .. } = &rest[*member] {
+                    self.bind(*result, reg);
+                }
+            }
+        }
+        self.lane = own;
         true
     }
 

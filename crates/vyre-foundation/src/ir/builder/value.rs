@@ -255,7 +255,7 @@ methods! {
 
 /// Methods that are one elementary function each.
 macro_rules! math_methods {
-    ($( $name:ident ($x:ident $($y:ident)?) $types:ident $off:literal, $doc:literal; )*) => {
+    ($( $name:ident ($x:ident $($y:ident)?) $parity:ident $types:ident $off:literal, $doc:literal; )*) => {
         impl<'k, T: Float> Val<'k, T> {
             $(
                 #[doc = $doc]
