@@ -3,7 +3,7 @@
 //! From a program that nobody has seen before to machine code in memory: its digest, validation, the optimiser, the emitter.
 //! First the kernels of `examples`: of those with about 50 instructions none may take more than 0.2 ms. Then programs of 1,000 to
 //! 100,000 lines, where the time a line should not grow: `straight` is arithmetic between loads and stores, `mixed` has
-//! branches, loops and barriers besides. Exits with 1 where the best emitter of this processor breaks the bound.
+//! branches, loops and barriers besides, and in `alive` every value waits for long while others come. Exits with 1 where the best emitter of this processor breaks the bound.
 //! `-- NAME...` measures only these of the emitters and programs: `-- avx512 mixed`.
 #![allow(clippy::print_stdout)] // The table.
 
@@ -57,7 +57,9 @@ fn main() {
         }
         let largest = if emitter == Emitter::Portable { LARGE_PORTABLE_MAX } else { usize::MAX };
         for lines in LARGE.into_iter().filter(|lines| timed && *lines <= largest) {
-            for (name, source) in [("straight", straight as fn(usize) -> String), ("mixed", mixed)] {
+            for (name, source) in
+                [("straight", straight as fn(usize) -> String), ("mixed", mixed), ("alive", alive)]
+            {
                 if asked(&programs, name) {
                     row(emitter_name, name, &backend, &source(lines), 5);
                 }
@@ -176,4 +178,31 @@ fn mixed(lines: usize) -> String {
         .expect("writing to a string");
     }
     text + "}\n"
+}
+
+/// Values that are read long after they are assigned, so that most have no register.
+fn alive(lines: usize) -> String {
+    const WAITING: usize = 300;
+    let mut text = "program @alive workgroup(64, 1, 1) {
+  buffer @x : read f32[] binding 0
+  buffer @y : read_write f32[] binding 1 output
+  %g = global_id x
+  %s0 = load.f32 @x[%g]
+"
+    .to_owned();
+    let values = lines / 4;
+    for k in 0..values {
+        let earlier = if k < WAITING { format!("%s{k}") } else { format!("%v{}", k - WAITING) };
+        write!(
+            text,
+            "  %i{k} = add.u32 %g, {k}
+  %v{k} = load.f32 @x[%i{k}]
+  %m{k} = mul.f32 %s{k}, 0.5
+  %s{} = add.f32 %m{k}, {earlier}
+",
+            k + 1
+        )
+        .expect("writing to a string");
+    }
+    text + &format!("  store.f32 @y[%g], %s{values}\n}}\n")
 }

@@ -25,12 +25,12 @@ pub(super) const RSI: u8 = 6;
 pub(super) const RDI: u8 = 7;
 pub(super) const R8: u8 = 8;
 pub(super) const R9: u8 = 9;
-/// The emitter's own general registers. Moves between ops use the second.
+/// The emitter's own general registers.
 pub(super) const GP_SCRATCH: [u8; 2] = [10, 11];
-/// The emitter's own mask register that can be a predicate. Moves between ops use 0.
+/// The emitter's own mask register that can be a predicate; 0 is its own too.
 pub(super) const K_SCRATCH: u8 = 7;
 
-/// The emitter's own vector registers. Moves between ops use the second.
+/// The emitter's own vector registers.
 pub(super) const fn vec_scratch(level: Level) -> [u8; 2] {
     match level {
         Level::Avx2 => [14, 15],
@@ -100,7 +100,7 @@ pub(super) struct Plan<'a> {
     pub(super) clobbers: Vec<PRegSet>,
     pub(super) ranges: Vec<InstRange>,
     pub(super) succs: Vec<SmallVec<[Block; 2]>>,
-    preds: Vec<SmallVec<[Block; 2]>>,
+    pub(super) preds: Vec<SmallVec<[Block; 2]>>,
     pub(super) params: Vec<SmallVec<[VReg; 4]>>,
     pub(super) args: Vec<SmallVec<[VReg; 4]>>,
     /// By register: whether it is assigned where code runs often.
@@ -108,8 +108,8 @@ pub(super) struct Plan<'a> {
     /// By register: the comparison that it is, if branches do it themselves.
     compares: Vec<Option<Op>>,
     pub(super) vregs: usize,
-    /// Whether helpers are called.
-    pub(super) calls: bool,
+    /// The steps that call helpers.
+    pub(super) calls: Vec<u32>,
     none: Vec<VReg>,
 }
 
@@ -191,13 +191,19 @@ pub(super) fn machine(level: Level) -> MachineEnv {
     MachineEnv {
         preferred_regs_by_class: [general, vectors, masks],
         non_preferred_regs_by_class: [PRegSet::empty(); 3],
-        scratch_by_class: [
-            Some(gp(GP_SCRATCH[1])),
-            Some(PReg::new(vec_scratch(level)[1].into(), RegClass::Float)),
-            Some(PReg::new(0, RegClass::Vector)),
-        ],
+        scratch_by_class: [None; 3],
         fixed_stack_slots: Vec::new(),
     }
+}
+
+/// Registers for moves between ops, which are the emitter's within one.
+pub(super) fn scratch(class: RegClass, level: Level) -> [PReg; 2] {
+    let numbers = match class {
+        RegClass::Int => GP_SCRATCH,
+        RegClass::Float => vec_scratch(level),
+        RegClass::Vector => [0, K_SCRATCH],
+    };
+    numbers.map(|number| PReg::new(number.into(), class))
 }
 
 impl<'a> Plan<'a> {
@@ -226,7 +232,7 @@ impl<'a> Plan<'a> {
             hot: hot(function),
             compares,
             vregs,
-            calls: false,
+            calls: Vec::new(),
             none: Vec::new(),
         };
         for at in 0..blocks {
@@ -288,7 +294,7 @@ impl<'a> Plan<'a> {
             Clobber::Rax => gp_set(&[RAX]),
             Clobber::RaxRdx => gp_set(&[RAX, RDX]),
             Clobber::Call => {
-                self.calls = true;
+                self.calls.push(self.steps.len() as u32);
                 let env = machine(self.level);
                 let [_, mut vectors, masks] = env.preferred_regs_by_class;
                 if inst.result.is_some() {
@@ -306,8 +312,7 @@ impl<'a> Plan<'a> {
     fn uses(&mut self, op: &Op, pos: OperandPos) {
         op.for_each_operand(|reg| {
             if self.constants[reg.index()] == Constant::No {
-                let vreg = self.vreg(reg);
-                self.operands.push(Operand::new(vreg, OperandConstraint::Reg, OperandKind::Use, pos));
+                self.operands.push(use_of(self.vreg(reg), pos));
             }
         });
     }
@@ -332,7 +337,7 @@ impl<'a> Plan<'a> {
                 match &fused {
                     Some(op) => self.uses(op, OperandPos::Early),
                     None if self.constants[cond.index()] == Constant::No => {
-                        self.operands.push(Operand::reg_use(self.vreg(*cond)));
+                        self.operands.push(use_of(self.vreg(*cond), OperandPos::Early));
                     }
                     None => {}
                 }
@@ -386,6 +391,15 @@ impl<'a> Plan<'a> {
     fn vreg(&self, reg: Reg) -> VReg {
         VReg::new(self.numbers[reg.index()] as usize, self.class(reg))
     }
+}
+
+/// An operand that is read. Instructions read vectors from memory too.
+fn use_of(vreg: VReg, pos: OperandPos) -> Operand {
+    let constraint = match vreg.class() {
+        RegClass::Float => OperandConstraint::Any,
+        RegClass::Int | RegClass::Vector => OperandConstraint::Reg,
+    };
+    Operand::new(vreg, constraint, OperandKind::Use, pos)
 }
 
 /// A list for each block.

@@ -13,9 +13,8 @@ use super::rows::{MOVDQU, Row, STORE};
 use crate::executable::MachineCode;
 use crate::vector::code::{Address, Function, IntCond, Kind, Op, Reg, Term};
 use iced_x86::Code;
-use regalloc2::{Allocation, Ctx, Edit, InstOrEdit, MachineEnv, Output, PReg, RegClass, RegallocOptions};
+use regalloc2::{Allocation, Edit, InstOrEdit, MachineEnv, Output, PReg, RegClass};
 use smallvec::SmallVec;
-use std::cell::RefCell;
 
 /// Where a value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +27,8 @@ pub(super) enum Loc {
     Mask(u8),
     /// A scalar constant, which an immediate of 32 bits holds.
     Imm(u64),
-    /// A constant vector, or a mask where masks are vectors.
-    Constant(Mem),
+    /// A vector in memory, or a mask where masks are vectors: a constant, or one that has no register.
+    Memory(Mem),
     /// A constant mask for a mask register.
     Bits(u64),
 }
@@ -43,8 +42,6 @@ const SPILLS: i64 = AREA_BYTES + 64;
 /// More would not fit a thread's stack.
 const FRAME_MAX: i64 = 256 << 10;
 const PAGE: i64 = 4096;
-/// Steps of a function for which the allocator's memory is not kept.
-const KEPT_STEPS_MAX: usize = 20_000;
 /// The default of the float modes: all exceptions masked, to nearest even, subnormals kept.
 const DEFAULT_MODES: u32 = 0x1f80;
 
@@ -67,29 +64,13 @@ pub(super) struct Emit<'a> {
     pub(super) def: Option<Loc>,
 }
 
-thread_local! {
-    /// What the allocator works in, kept for the next function.
-    static ALLOCATOR: RefCell<Ctx> = RefCell::new(Ctx::default());
-}
-
 /// Machine code of a function, and where it starts.
 pub(super) fn emit(function: &Function, level: Level) -> Result<MachineCode, String> {
     let plan = Plan::new(function, level);
-    let options = RegallocOptions { validate_ssa: cfg!(debug_assertions), ..RegallocOptions::default() };
     let env = machine(level);
-    if let Some(output) = fit::allocate(&plan, &env) {
-        check(&plan, &env, &output);
-        return assemble(function, &plan, &output);
-    }
-    ALLOCATOR.with_borrow_mut(|context| {
-        let output = regalloc2::run_with_ctx(&plan, &env, &options, context)
-            .map_err(|error| format!("registers: {error}"))?;
-        let code = assemble(function, &plan, output);
-        if plan.steps.len() > KEPT_STEPS_MAX {
-            *context = Ctx::default();
-        }
-        code
-    })
+    let output = fit::allocate(&plan, &env).ok_or("too long a function for registers")?;
+    check(&plan, &env, &output);
+    assemble(function, &plan, &output)
 }
 
 /// Panics where a value is not where a step reads it, in builds with debug assertions.
@@ -238,11 +219,11 @@ impl Emit<'_> {
             Step::Op(inst) => {
                 self.asm.mark(inst.site);
                 self.find(&inst.op, &mut allocations);
-                self.def = inst.result.and(allocations.next()).map(|place| loc(*place));
+                self.def = inst.result.and(allocations.next()).map(|place| self.place(*place));
                 self.op(&inst);
             }
             Step::Argument(reg) => {
-                self.def = allocations.next().map(|place| loc(*place));
+                self.def = allocations.next().map(|place| self.place(*place));
                 self.materialise(reg);
             }
             Step::Copy => {
@@ -268,24 +249,24 @@ impl Emit<'_> {
     fn find_one(&mut self, reg: Reg, allocations: &mut std::slice::Iter<'_, Allocation>) {
         let place = match self.constants[reg.index()] {
             Constant::No => match allocations.next() {
-                Some(place) => loc(*place),
+                Some(place) => self.place(*place),
                 None => return self.asm.fail("an operand without a register"),
             },
             Constant::Bits(bits) => match self.kind(reg) {
                 Kind::S32 => Loc::Imm(bits & 0xffff_ffff),
                 Kind::S64 => Loc::Imm(bits),
-                Kind::V32 => Loc::Constant(self.splat32(bits as u32)),
-                Kind::V64 => Loc::Constant(self.splat64(bits)),
+                Kind::V32 => Loc::Memory(self.splat32(bits as u32)),
+                Kind::V64 => Loc::Memory(self.splat64(bits)),
                 Kind::Mask if self.level == Level::Avx512 => {
                     Loc::Bits(bits & (u64::MAX >> (64 - self.function.lanes)))
                 }
                 Kind::Mask => {
-                    Loc::Constant(self.lanes32(|lane| if bits >> lane & 1 == 1 { u32::MAX } else { 0 }))
+                    Loc::Memory(self.lanes32(|lane| if bits >> lane & 1 == 1 { u32::MAX } else { 0 }))
                 }
             },
             Constant::Vector(at) => {
                 let lanes = self.vectors[at as usize];
-                Loc::Constant(self.lanes32(|lane| lanes[lane as usize]))
+                Loc::Memory(self.lanes32(|lane| lanes[lane as usize]))
             }
         };
         self.here.push((reg, place));
@@ -296,7 +277,7 @@ impl Emit<'_> {
         self.find_one(reg, &mut [].iter());
         match (self.loc(reg), self.def) {
             (Loc::Imm(bits), Some(Loc::Gp(d))) => self.load_imm(d, bits),
-            (Loc::Constant(mem), Some(Loc::Vec(d))) => self.load_full(d, mem),
+            (Loc::Memory(mem), Some(Loc::Vec(d))) => self.load_full(d, mem),
             (Loc::Bits(bits), Some(Loc::Mask(d))) => self.load_bits(d, bits),
             other => self.asm.fail(format!("a constant into {other:?}")),
         }
@@ -394,9 +375,7 @@ impl Emit<'_> {
 
     /// A move between two places of the allocator's.
     fn transfer(&mut self, from: Allocation, to: Allocation) {
-        let slot = |place: Allocation| {
-            place.as_stack().map(|slot| Arg::Mem(self.stack(SPILLS + slot.index() as i64 * 8)))
-        };
+        let slot = |place: Allocation| place.as_stack().map(|_| Arg::Mem(self.slot(place)));
         let reg = |place: Allocation| place.as_reg();
         let (class, load, target, source) = match (reg(from), reg(to)) {
             (Some(from), Some(to)) => {
@@ -418,6 +397,21 @@ impl Emit<'_> {
             (RegClass::Vector, true) => self.asm.ins(Code::VEX_Kmovq_kr_km64, &[target, source]),
             (RegClass::Vector, false) => self.asm.ins(Code::VEX_Kmovq_m64_kr, &[target, source]),
         }
+    }
+
+    /// Where the allocator put an operand. Only vectors may be on the stack, as constants are in memory.
+    fn place(&self, place: Allocation) -> Loc {
+        let Some(reg) = place.as_reg() else { return Loc::Memory(self.slot(place)) };
+        let number = reg.hw_enc() as u8;
+        match reg.class() {
+            RegClass::Int => Loc::Gp(number),
+            RegClass::Float => Loc::Vec(number),
+            RegClass::Vector => Loc::Mask(number),
+        }
+    }
+
+    fn slot(&self, place: Allocation) -> Mem {
+        self.stack(SPILLS + place.index() as i64 * 8)
     }
 
     // What ops are made of.
@@ -482,7 +476,7 @@ impl Emit<'_> {
     pub(super) fn vec(&mut self, reg: Reg, scratch: u8) -> u8 {
         match self.loc(reg) {
             Loc::Vec(number) => number,
-            Loc::Constant(mem) => {
+            Loc::Memory(mem) => {
                 self.load_full(scratch, mem);
                 scratch
             }
@@ -497,7 +491,7 @@ impl Emit<'_> {
     pub(super) fn src(&mut self, reg: Reg, width: Width) -> Arg {
         match self.loc(reg) {
             Loc::Vec(number) => Arg::Reg(vec(width, number)),
-            Loc::Constant(mem) => Arg::Mem(mem),
+            Loc::Memory(mem) => Arg::Mem(mem),
             other => {
                 self.asm.fail(format!("{reg} is {other:?}, not a vector"));
                 Arg::Reg(vec(width, 0))
@@ -703,20 +697,6 @@ pub(super) fn codes(cond: Cond) -> (Code, Code) {
 /// A scalar constant as an immediate operand.
 pub(super) fn imm32(bits: u64, wide: bool) -> Arg {
     if wide { Arg::Imm32To64(bits as i32) } else { Arg::Imm32(bits as u32) }
-}
-
-fn loc(place: Allocation) -> Loc {
-    match place.as_reg() {
-        Some(reg) => {
-            let number = reg.hw_enc() as u8;
-            match reg.class() {
-                RegClass::Int => Loc::Gp(number),
-                RegClass::Float => Loc::Vec(number),
-                RegClass::Vector => Loc::Mask(number),
-            }
-        }
-        None => unreachable!("every operand is asked to be in a register"),
-    }
 }
 
 /// A whole register as an operand of a move.

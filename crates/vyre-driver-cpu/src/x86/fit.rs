@@ -1,91 +1,43 @@
-//! Registers for small functions, found in a tenth of the time that `regalloc2` takes.
+//! Registers for a function of any length, in time that grows with the length.
 //!
-//! A live range is a row of bits, two for each step (before it and behind it), so a few words tell whether two ranges
-//! meet. Values that jumps hand on are joined with the parameters they become where nothing overlaps. The longest range
-//! chooses first. One that finds no register takes it from those that cost least in memory, or goes to memory itself: what is
-//! there is loaded into a register for each use and stored after each assignment.
+//! A range is the life of a value: stretches of points, two for each step (before it and behind it). Values that jumps hand
+//! on are joined with the parameters they become where nothing overlaps. The longest range chooses first. One that finds no
+//! register takes it from those that cost least in memory, or goes to memory itself. What is in memory is stored after its
+//! assignment; vectors are read there by the instructions that want them, scalars and masks are loaded for each use. What a
+//! call of a helper destroys is saved around it.
 //!
-//! Not here: ranges in registers for part of their life. Long functions, those that call helpers, and those that would have
-//! values in memory that loops need are left to `regalloc2`, which splits ranges.
+//! Not here: ranges in registers for part of their life.
 
-use super::allocate::Plan;
+use super::allocate::{Plan, scratch};
 use regalloc2::{
     Allocation, Edit, Function as _, Inst, MachineEnv, Operand, OperandConstraint, OperandKind, OperandPos,
     Output, PReg, PRegSet, ProgPoint, RegClass, SpillSlot, VReg,
 };
 use smallvec::SmallVec;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
-/// Steps of the longest function that is tried: rows of bits grow with it, and so does their number.
-const STEPS_MAX: usize = 512;
 /// Points of a value that the next step uses: two for each step.
 const SHORT: u32 = 4;
+/// What a point of such a value weighs: memory has no room to give there.
+const SHORT_WEIGHT: f32 = 1e30;
 /// How much more often a loop's lines run than those around it.
 const LOOP_FACTOR: f32 = 8.0;
 /// How often cold lines run.
 const COLD_FACTOR: f32 = 1.0 / 64.0;
-/// What a vector in memory may cost: about one use on a way that is taken once in a launch.
-const MEMORY_COST_MAX: f32 = 1.0;
+/// What a register that is saved around a call costs: a store and a load.
+const SAVE_COST: f32 = 2.0;
 const NONE: u32 = u32::MAX;
 
-/// Rows of bits.
-struct Rows {
-    words: usize,
-    bits: Vec<u64>,
-}
+/// Points from the first to the last.
+type Piece = (u32, u32);
 
-impl Rows {
-    fn new(rows: usize, columns: usize) -> Rows {
-        let words = columns.div_ceil(64);
-        Rows { words, bits: vec![0; rows * words] }
-    }
-
-    fn row(&self, at: usize) -> &[u64] {
-        &self.bits[at * self.words..(at + 1) * self.words]
-    }
-
-    fn row_mut(&mut self, at: usize) -> &mut [u64] {
-        &mut self.bits[at * self.words..(at + 1) * self.words]
-    }
-
-    fn set(&mut self, row: usize, column: usize) {
-        self.bits[row * self.words + column / 64] |= 1 << (column % 64);
-    }
-
-    /// Sets the columns from `first` to `last`.
-    fn fill(&mut self, row: usize, first: usize, last: usize) {
-        let (low, high) = (u64::MAX << (first % 64), u64::MAX >> (63 - last % 64));
-        let words = &mut self.row_mut(row)[first / 64..=last / 64];
-        match words {
-            [one] => *one |= low & high,
-            [start, middle @ .., end] => {
-                *start |= low;
-                middle.fill(u64::MAX);
-                *end |= high;
-            }
-            [] => {}
-        }
-    }
-
-    fn push_row(&mut self) -> usize {
-        self.bits.resize(self.bits.len() + self.words, 0);
-        self.bits.len() / self.words - 1
-    }
-}
-
-/// The words that have bits: the first, and the end of the last.
-fn span(row: &[u64]) -> (u16, u16) {
-    let first = row.iter().position(|word| *word != 0).unwrap_or(0);
-    (first as u16, row.iter().rposition(|word| *word != 0).map_or(first, |last| last + 1) as u16)
-}
-
-fn ones(words: &[u64]) -> impl Iterator<Item = usize> {
-    words.iter().enumerate().flat_map(|(at, word)| {
-        let mut left = *word;
-        std::iter::from_fn(move || {
-            let bit = (left != 0).then(|| left.trailing_zeros() as usize)?;
-            left &= left - 1;
-            Some(at * 64 + bit)
-        })
+/// The words of a row of bits that a piece is in, and its bits there.
+fn words((first, last): Piece) -> impl Iterator<Item = (usize, u64)> {
+    (first / 64..=last / 64).map(move |word| {
+        let low = if word == first / 64 { u64::MAX << (first % 64) } else { u64::MAX };
+        let high = if word == last / 64 { u64::MAX >> (63 - last % 64) } else { u64::MAX };
+        (word as usize, low & high)
     })
 }
 
@@ -95,7 +47,7 @@ enum Home {
     Nowhere,
     /// One of [`Fit::registers`].
     Register(u8),
-    /// One of [`Fit::slots`].
+    /// On the stack, in units of 8 bytes; [`NONE`] until that is decided.
     Slot(u32),
 }
 
@@ -108,12 +60,16 @@ struct Range {
     cost: f32,
     /// The same for each point where it is alive: what is alive for long and seldom used leaves first.
     weight: f32,
-    /// The words of its row that have bits.
-    words: (u16, u16),
+    /// Where its pieces are among [`Fit::pieces`], in ascending order and apart.
+    pieces: (u32, u32),
     /// A value that it is moved from or to.
     near: u32,
     /// The register that it comes in.
     fixed: Option<PReg>,
+    /// Whether it outlives a call.
+    crosses: bool,
+    /// The last value joined with this one, in a circle.
+    next: u32,
 }
 
 impl Range {
@@ -122,16 +78,47 @@ impl Range {
         home: Home::Nowhere,
         cost: 0.0,
         weight: 0.0,
-        words: (0, 0),
+        pieces: (0, 0),
         near: NONE,
         fixed: None,
+        crosses: false,
+        next: NONE,
     };
+}
+
+/// Where a value is assigned, and the last of its uses.
+#[derive(Clone, Copy)]
+struct Value {
+    block: u32,
+    point: u32,
+    /// The operand that assigns it; [`NONE`] for parameters.
+    operand: u32,
+    uses: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Use {
+    block: u32,
+    point: u32,
+    /// [`NONE`] where a jump hands it on.
+    operand: u32,
+    /// The use before it.
+    next: u32,
+}
+
+/// The points of one word at which a range has a register.
+#[derive(Clone, Copy)]
+struct Owner {
+    bits: u64,
+    range: u32,
+    next: u32,
 }
 
 struct Fit<'a> {
     plan: &'a Plan<'a>,
-    /// By range: when it is alive.
-    live: Rows,
+    values: Vec<Value>,
+    uses: Vec<Use>,
+    pieces: Vec<Piece>,
     ranges: Vec<Range>,
     /// By value: the range that it is part of.
     groups: Vec<u32>,
@@ -140,55 +127,70 @@ struct Fit<'a> {
     registers: SmallVec<[PReg; 64]>,
     /// By class: its registers among them.
     classes: [std::ops::Range<usize>; 3],
-    /// By register: when it is taken, when steps destroy it, and the ranges in it.
-    busy: Rows,
-    destroyed: Rows,
-    owners: Vec<SmallVec<[u32; 8]>>,
-    /// Memory on the stack: in units of 8 bytes, and when it is taken.
-    slots: Vec<(RegClass, usize)>,
-    slots_busy: Rows,
-    /// Whether more went to memory since its uses were looked for.
-    spilled: bool,
+    /// Words of a row of points.
+    words: usize,
+    /// By register, rows of points: when it is taken, and when steps destroy it.
+    busy: Vec<u64>,
+    destroyed: Vec<u64>,
+    /// By register and word: the first of those in it.
+    heads: Vec<u32>,
+    owners: Vec<Owner>,
+    /// Owners that are no more.
+    unused: Vec<u32>,
+    /// By range: the last look that found it in the way.
+    seen: Vec<u32>,
+    looks: u32,
+    /// By class: places on the stack for registers around calls.
+    saves: [Vec<SpillSlot>; 3],
     /// Uses of values in memory that have no registers yet.
     work: Vec<u32>,
     output: Output,
 }
 
-/// Registers for a function, or `None` where `regalloc2` is the better choice.
+/// Registers for a function; `None` where it is too long.
 pub(super) fn allocate(plan: &Plan<'_>, env: &MachineEnv) -> Option<Output> {
-    if plan.steps.len() > STEPS_MAX || plan.calls {
+    if plan.vregs >= VReg::MAX || plan.steps.len() >= 1 << 30 {
         return None;
     }
-    let points = 2 * plan.steps.len();
     let mut registers: SmallVec<[PReg; 64]> = SmallVec::new();
     let classes = env.preferred_regs_by_class.map(|class| {
         let first = registers.len();
         registers.extend(class);
         first..registers.len()
     });
+    let words = (2 * plan.steps.len()).div_ceil(64);
+    let rows = registers.len() * words;
+    let nowhere = Value { block: NONE, point: 0, operand: NONE, uses: NONE };
     let mut fit = Fit {
         plan,
-        live: Rows::new(plan.vregs, points),
+        values: vec![nowhere; plan.vregs],
+        uses: Vec::with_capacity(plan.operands.len()),
+        pieces: Vec::with_capacity(2 * plan.vregs),
         ranges: vec![Range::NEW; plan.vregs],
         groups: (0..plan.vregs as u32).collect(),
         alone: vec![NONE; plan.operands.len()],
-        busy: Rows::new(registers.len(), points),
-        destroyed: Rows::new(registers.len(), points),
-        owners: std::iter::repeat_with(SmallVec::new).take(registers.len()).collect(),
         registers,
         classes,
-        slots: Vec::new(),
-        slots_busy: Rows::new(0, points),
-        spilled: false,
+        words,
+        busy: Vec::new(),
+        destroyed: vec![0; rows],
+        heads: vec![NONE; rows],
+        owners: Vec::with_capacity(2 * plan.vregs),
+        unused: Vec::new(),
+        seen: Vec::new(),
+        looks: 0,
+        saves: [const { Vec::new() }; 3],
         work: Vec::new(),
         output: Output::default(),
     };
     let depths = plan.function.loop_depths();
-    fit.find_ranges(&depths);
-    fit.reserve();
+    fit.find_values(&depths);
+    fit.find_pieces();
     fit.join(&depths);
+    fit.reserve(&depths);
     fit.place_all()?;
-    fit.write(env)?;
+    fit.give_slots();
+    fit.write();
     Some(fit.output)
 }
 
@@ -198,70 +200,123 @@ impl Fit<'_> {
         start..self.plan.ends[step] as usize
     }
 
-    /// When each value is alive, and what it would cost in memory.
-    fn find_ranges(&mut self, depths: &[u32]) {
+    fn points_of_block(&self, block: u32) -> Piece {
+        let insts = self.plan.ranges[block as usize];
+        (2 * insts.first().index() as u32, 2 * insts.last().index() as u32 + 1)
+    }
+
+    fn often(&self, block: usize, depths: &[u32]) -> f32 {
+        let cold = if self.plan.function.blocks[block].cold { COLD_FACTOR } else { 1.0 };
+        LOOP_FACTOR.powi(depths[block].min(8) as i32) * cold
+    }
+
+    // Lives.
+
+    /// Where each value is assigned and used, and what it would cost in memory.
+    fn find_values(&mut self, depths: &[u32]) {
         let plan = self.plan;
-        let (live_in, live_out) = liveness(plan);
-        // The last point where a value is needed that is alive at the step at hand.
-        let mut ends = vec![NONE; plan.vregs];
         for (at, insts) in plan.ranges.iter().enumerate() {
-            let (first, last) = (insts.first().index(), insts.last().index());
-            let cold = if plan.function.blocks[at].cold { COLD_FACTOR } else { 1.0 };
-            let often = LOOP_FACTOR.powi(depths[at].min(8) as i32) * cold;
-            ones(live_out.row(at)).for_each(|value| ends[value] = 2 * last as u32 + 1);
-            for arg in &plan.args[at] {
-                ends[arg.vreg()] = 2 * last as u32 + 1;
-                self.note(*arg, often);
+            let (often, block) = (self.often(at, depths), at as u32);
+            let (first, last) = self.points_of_block(block);
+            for param in &plan.params[at] {
+                self.define(*param, block, first, NONE, often);
             }
-            for step in (first..=last).rev() {
-                // The result stands behind the operands.
-                for operand in plan.operands[self.operands(step)].iter().rev() {
-                    self.note(operand.vreg(), often);
-                    let (first, last) = points(step, operand);
-                    let end = &mut ends[operand.vreg().vreg()];
+            for step in insts.iter().map(Inst::index) {
+                for place in self.operands(step) {
+                    let operand = plan.operands[place];
+                    let (first, last) = points(step, &operand);
                     match operand.kind() {
-                        OperandKind::Use if *end == NONE => *end = last as u32,
-                        OperandKind::Use => {}
-                        OperandKind::Def => {
-                            let end = if *end == NONE { 2 * step + 1 } else { *end as usize };
-                            ends[operand.vreg().vreg()] = NONE;
-                            self.live.fill(operand.vreg().vreg(), first, end);
+                        OperandKind::Def => self.define(operand.vreg(), block, first, place as u32, often),
+                        OperandKind::Use => self.use_(operand.vreg(), block, last, place as u32, often),
+                    }
+                    if let OperandConstraint::FixedReg(reg) = operand.constraint() {
+                        self.ranges[operand.vreg().vreg()].fixed = Some(reg);
+                    }
+                }
+            }
+            for arg in &plan.args[at] {
+                self.use_(*arg, block, last, NONE, often);
+            }
+        }
+    }
+
+    fn define(&mut self, value: VReg, block: u32, point: u32, operand: u32, often: f32) {
+        let at = value.vreg();
+        self.values[at] = Value { block, point, operand, uses: self.values[at].uses };
+        self.ranges[at].class = value.class();
+        self.ranges[at].cost += often;
+    }
+
+    fn use_(&mut self, value: VReg, block: u32, point: u32, operand: u32, often: f32) {
+        let at = value.vreg();
+        let next = std::mem::replace(&mut self.values[at].uses, self.uses.len() as u32);
+        self.uses.push(Use { block, point, operand, next });
+        self.ranges[at].cost += often;
+    }
+
+    /// When each value is alive: from its assignment to its uses, backward through the blocks between. Those stand behind
+    /// the block that assigns it.
+    fn find_pieces(&mut self) {
+        // By block: the last value found alive where it starts, and until when.
+        let mut marks = vec![(NONE, 0); self.plan.ranges.len()];
+        let mut work: Vec<(u32, u32)> = Vec::new();
+        for at in 0..self.values.len() {
+            let Value { block: home, point, mut uses, .. } = self.values[at];
+            if home == NONE {
+                continue;
+            }
+            // A step that assigns has the register until it is done.
+            let (value, mut end, mut last_block) = (at as u32, point | 1, home);
+            while uses != NONE {
+                let Use { block, point, next, .. } = self.uses[uses as usize];
+                uses = next;
+                if block == home {
+                    end = end.max(point);
+                    continue;
+                }
+                work.push((block, point));
+                while let Some((block, last)) = work.pop() {
+                    let mark = &mut marks[block as usize];
+                    if mark.0 == value {
+                        mark.1 = mark.1.max(last);
+                        continue;
+                    }
+                    *mark = (value, last);
+                    last_block = last_block.max(block);
+                    for before in &self.plan.preds[block as usize] {
+                        let before = before.index() as u32;
+                        let (_, last) = self.points_of_block(before);
+                        if before == home {
+                            end = last;
+                        } else {
+                            work.push((before, last));
                         }
                     }
                 }
             }
-            plan.params[at].iter().for_each(|param| self.note(*param, often));
-            let params = plan.params[at].iter().map(|param| param.vreg());
-            for value in ones(live_in.row(at)).chain(params) {
-                let end = std::mem::replace(&mut ends[value], NONE);
-                let end = if end == NONE { 2 * first } else { end as usize };
-                self.live.fill(value, 2 * first, end);
-            }
-        }
-    }
-
-    fn note(&mut self, value: VReg, often: f32) {
-        let range = &mut self.ranges[value.vreg()];
-        range.class = value.class();
-        range.cost += often;
-    }
-
-    /// Keeps values out of registers that are destroyed while they are alive, and finds what the function comes with.
-    fn reserve(&mut self) {
-        let clobbers = self.plan.clobbers.iter().enumerate();
-        for (step, clobbers) in clobbers.filter(|(_, clobbers)| **clobbers != PRegSet::empty()) {
-            for clobber in *clobbers {
-                if let Some(at) = self.registers.iter().position(|reg| *reg == clobber) {
-                    self.destroyed.set(at, 2 * step + 1);
+            let start = self.pieces.len();
+            self.pieces.push((point, end));
+            for block in home + 1..=last_block {
+                let (found, last) = marks[block as usize];
+                if found == value {
+                    self.add_piece((self.points_of_block(block).0, last));
                 }
             }
+            self.ranges[at].pieces = (start as u32, self.pieces.len() as u32);
         }
-        self.busy.bits.copy_from_slice(&self.destroyed.bits);
-        for operand in &self.plan.operands[self.operands(0)] {
-            if let OperandConstraint::FixedReg(reg) = operand.constraint() {
-                self.ranges[operand.vreg().vreg()].fixed = Some(reg);
-            }
+    }
+
+    /// Adds a piece behind the last one, or to it where they touch.
+    fn add_piece(&mut self, (first, last): Piece) {
+        match self.pieces.last_mut() {
+            Some(before) if before.1 + 1 == first => before.1 = last,
+            _ => self.pieces.push((first, last)),
         }
+    }
+
+    fn pieces(&self, range: usize) -> &[Piece] {
+        let (start, end) = self.ranges[range].pieces;
+        &self.pieces[start as usize..end as usize]
     }
 
     /// Joins what jumps hand on with the parameters that it becomes, where it happens most often first.
@@ -269,7 +324,7 @@ impl Fit<'_> {
         let plan = self.plan;
         let mut jumps: SmallVec<[usize; 64]> =
             (0..plan.args.len()).filter(|at| !plan.args[*at].is_empty()).collect();
-        jumps.sort_by_key(|at| (plan.function.blocks[*at].cold, std::cmp::Reverse(depths[*at])));
+        jumps.sort_by_key(|at| (plan.function.blocks[*at].cold, Reverse(depths[*at])));
         for at in jumps {
             let params = &plan.params[plan.succs[at][0].index()];
             for (arg, param) in plan.args[at].iter().zip(params) {
@@ -278,18 +333,17 @@ impl Fit<'_> {
         }
         for value in 0..plan.vregs {
             self.groups[value] = self.group(value);
-            if self.groups[value] == value as u32 {
-                self.ranges[value].words = span(self.live.row(value));
-            }
         }
     }
 
-    fn group(&self, value: usize) -> u32 {
-        let mut group = value as u32;
-        while self.groups[group as usize] != group {
-            group = self.groups[group as usize];
+    fn group(&mut self, value: usize) -> u32 {
+        let mut at = value;
+        while self.groups[at] as usize != at {
+            let above = self.groups[self.groups[at] as usize];
+            self.groups[at] = above;
+            at = above as usize;
         }
-        group
+        at as u32
     }
 
     fn join_two(&mut self, a: usize, b: usize) {
@@ -297,160 +351,315 @@ impl Fit<'_> {
         if a == b {
             return;
         }
-        if self.live.row(a).iter().zip(self.live.row(b)).any(|(a, b)| a & b != 0) {
+        if overlap(self.pieces(a), self.pieces(b)) {
             (self.ranges[a].near, self.ranges[b].near) = (b as u32, a as u32);
             return;
         }
-        for word in 0..self.live.words {
-            self.live.bits[a * self.live.words + word] |= self.live.bits[b * self.live.words + word];
-        }
+        self.merge(a, b);
         self.groups[b] = a as u32;
-        self.ranges[a].cost += self.ranges[b].cost;
-        self.ranges[a].fixed = self.ranges[a].fixed.or(self.ranges[b].fixed);
+        let other = self.ranges[b];
+        let link = |range: &Range, own: usize| if range.next == NONE { own as u32 } else { range.next };
+        let (after_a, after_b) = (link(&self.ranges[a], a), link(&other, b));
+        (self.ranges[a].next, self.ranges[b].next) = (after_b, after_a);
+        self.ranges[a].cost += other.cost;
+        self.ranges[a].fixed = self.ranges[a].fixed.or(other.fixed);
     }
+
+    /// Gives a range the pieces of another.
+    fn merge(&mut self, a: usize, b: usize) {
+        let start = self.pieces.len();
+        let ((mut a_next, a_end), (mut b_next, b_end)) = (self.ranges[a].pieces, self.ranges[b].pieces);
+        let first = |at: u32, end: u32| if at < end { self.pieces[at as usize].0 } else { NONE };
+        let mut taken: SmallVec<[u32; 32]> = SmallVec::new();
+        while a_next < a_end || b_next < b_end {
+            let next = if first(a_next, a_end) < first(b_next, b_end) { &mut a_next } else { &mut b_next };
+            taken.push(*next);
+            *next += 1;
+        }
+        self.pieces.push(self.pieces[taken[0] as usize]);
+        for piece in &taken[1..] {
+            self.add_piece(self.pieces[*piece as usize]);
+        }
+        self.ranges[a].pieces = (start as u32, self.pieces.len() as u32);
+    }
+
+    /// Keeps ranges out of registers that are destroyed while they are alive, and counts what calls make registers cost.
+    fn reserve(&mut self, depths: &[u32]) {
+        let plan = self.plan;
+        let clobbers = plan.clobbers.iter().enumerate();
+        for (step, clobbers) in clobbers.filter(|(_, clobbers)| **clobbers != PRegSet::empty()) {
+            if plan.calls.binary_search(&(step as u32)).is_ok() {
+                continue;
+            }
+            for clobber in *clobbers {
+                if let Some(at) = self.registers.iter().position(|reg| *reg == clobber) {
+                    let point = 2 * step + 1;
+                    self.destroyed[at * self.words + point / 64] |= 1 << (point % 64);
+                }
+            }
+        }
+        self.busy = self.destroyed.clone();
+        if plan.calls.is_empty() {
+            return;
+        }
+        // What all calls up to one would cost.
+        let (mut sums, mut sum, mut block) = (vec![0.0], 0.0, 0);
+        for call in &plan.calls {
+            while plan.ranges[block].last().index() < *call as usize {
+                block += 1;
+            }
+            sum += SAVE_COST * self.often(block, depths);
+            sums.push(sum);
+        }
+        for range in 0..plan.vregs {
+            let calls = |point: u32| plan.calls.partition_point(|call| 2 * call < point);
+            let (mut cost, mut crosses) = (0.0, false);
+            for (first, last) in self.pieces(range) {
+                let (from, to) = (calls(*first), calls(*last));
+                crosses |= from < to;
+                cost += sums[to] - sums[from];
+            }
+            self.ranges[range].crosses = crosses;
+            self.ranges[range].cost -= cost;
+        }
+    }
+
+    // Homes.
 
     /// A register for every range that is not in memory.
     fn place_all(&mut self) -> Option<()> {
-        let length = |value: usize| {
-            let (first, end) = self.ranges[value].words;
-            let words = &self.live.row(value)[usize::from(first)..usize::from(end)];
-            words.iter().map(|word| word.count_ones()).sum::<u32>()
-        };
-        let mut order: Vec<(u32, u32)> = (0..self.plan.vregs)
-            .filter(|value| self.groups[*value] == *value as u32)
-            .map(|value| (length(value), value as u32))
-            .filter(|(length, _)| *length > 0)
-            .collect();
-        order.sort_unstable_by(|a, b| b.cmp(a));
-        for (length, range) in &order {
-            let range = &mut self.ranges[*range as usize];
-            // Memory has no room to give between a value and its use in the next step.
-            range.weight = if *length <= SHORT { f32::MAX } else { range.cost / *length as f32 };
-        }
-        for (_, range) in order {
-            self.place(range)?;
-        }
-        while std::mem::take(&mut self.spilled) {
-            self.find_uses();
-            while let Some(range) = self.work.pop() {
-                self.place(range)?;
+        // Lengths above the ranges' numbers: one number is sorted faster than two.
+        let mut order: Vec<u64> = Vec::with_capacity(self.plan.vregs);
+        for range in 0..self.plan.vregs {
+            if self.groups[range] != range as u32 {
+                continue;
             }
+            let length: u32 = self.pieces(range).iter().map(|(first, last)| last - first + 1).sum();
+            let known = &mut self.ranges[range];
+            known.weight = if length <= SHORT { SHORT_WEIGHT } else { known.cost / length as f32 };
+            if length > 0 {
+                order.push(u64::from(length) << 32 | range as u64);
+            }
+        }
+        order.sort_unstable();
+        for range in order.into_iter().rev() {
+            self.place(range as u32)?;
+        }
+        while let Some(range) = self.work.pop() {
+            self.place(range)?;
         }
         Some(())
     }
 
     fn place(&mut self, range: u32) -> Option<()> {
-        let Range { class, cost, weight, near, fixed, .. } = self.ranges[range as usize];
-        let near = self.groups.get(near as usize).map(|group| self.ranges[*group as usize].home);
-        let near = if let Some(Home::Register(at)) = near { Some(usize::from(at)) } else { None };
-        let fixed = fixed.and_then(|fixed| self.registers.iter().position(|reg| *reg == fixed));
-        let all = || self.classes[class as usize].clone();
-        let is_free = |at: &usize| !self.meets(self.busy.row(*at), range);
-        if let Some(at) = fixed.into_iter().chain(near).chain(all()).find(is_free) {
+        let Range { class, cost, weight, .. } = self.ranges[range as usize];
+        if let Some(at) = self.free_register(range) {
             self.take(at, range);
             return Some(());
         }
         // What must leave for it, where that costs least.
         let (mut least, mut best) = (weight, None);
-        for at in all().filter(|at| !self.meets(self.destroyed.row(*at), range)) {
-            let sum: f32 = self.in_the_way(at, range).map(|other| self.ranges[other as usize].weight).sum();
-            if sum < least {
-                (least, best) = (sum, Some(at));
+        for at in self.classes[class as usize].clone() {
+            if self.meets(&self.destroyed, at, range) {
+                continue;
+            }
+            if let Some((sum, others)) = self.in_the_way(at, range, least) {
+                (least, best) = (sum, Some((at, others)));
             }
         }
-        let Some(at) = best else {
-            return if cost.is_infinite() { None } else { self.spill(range) };
+        let Some((at, others)) = best else {
+            if cost.is_infinite() {
+                return None;
+            }
+            self.spill(range);
+            return Some(());
         };
-        for other in self.in_the_way(at, range).collect::<SmallVec<[u32; 8]>>() {
-            self.owners[at].retain(|owner| *owner != other);
-            let (live, busy) = (self.live.row(other as usize), self.busy.row_mut(at));
-            busy.iter_mut().zip(live).for_each(|(busy, live)| *busy &= !live);
-            self.spill(other)?;
-        }
+        others.iter().for_each(|other| self.leave(at, *other));
         self.take(at, range);
+        for other in others {
+            match self.free_register(other) {
+                Some(at) => self.take(at, other),
+                None => self.spill(other),
+            }
+        }
         Some(())
     }
 
-    /// The ranges in a register that meet another.
-    fn in_the_way(&self, at: usize, range: u32) -> impl Iterator<Item = u32> {
-        let owners = self.owners[at].iter().copied();
-        owners.filter(move |other| self.meets(self.live.row(*other as usize), range))
+    /// A register that nobody has while the range is alive, if it is worth one.
+    fn free_register(&self, range: u32) -> Option<usize> {
+        let Range { class, cost, near, fixed, crosses, .. } = self.ranges[range as usize];
+        if cost <= 0.0 {
+            return None;
+        }
+        let near = self.groups.get(near as usize).map(|group| self.ranges[*group as usize].home);
+        let near = if let Some(Home::Register(at)) = near { Some(usize::from(at)) } else { None };
+        let fixed = fixed.and_then(|fixed| self.registers.iter().position(|reg| *reg == fixed));
+        let mut all = self.classes[class as usize].clone();
+        let is_free = |at: &usize| !self.meets(&self.busy, *at, range);
+        if crosses {
+            // Calls keep the last general registers.
+            return all.rev().find(is_free);
+        }
+        fixed.into_iter().chain(near).find(is_free).or_else(|| all.find(is_free))
     }
 
-    fn meets(&self, row: &[u64], range: u32) -> bool {
-        let (first, end) = self.ranges[range as usize].words;
-        let words = usize::from(first)..usize::from(end);
-        row[words.clone()].iter().zip(&self.live.row(range as usize)[words]).any(|(a, b)| a & b != 0)
+    fn meets(&self, rows: &[u64], at: usize, range: u32) -> bool {
+        let row = &rows[at * self.words..(at + 1) * self.words];
+        self.pieces(range as usize)
+            .iter()
+            .any(|piece| words(*piece).any(|(word, bits)| row[word] & bits != 0))
+    }
+
+    /// The ranges in a register that meet another, and what they weigh if that is below `least`.
+    fn in_the_way(&mut self, at: usize, range: u32, least: f32) -> Option<(f32, SmallVec<[u32; 8]>)> {
+        self.looks += 1;
+        self.seen.resize(self.ranges.len(), 0);
+        let (mut sum, mut found) = (0.0, SmallVec::new());
+        let (start, end) = self.ranges[range as usize].pieces;
+        for piece in start..end {
+            for (word, bits) in words(self.pieces[piece as usize]) {
+                let mut next = self.heads[at * self.words + word];
+                while next != NONE {
+                    let owner = self.owners[next as usize];
+                    next = owner.next;
+                    let other = owner.range as usize;
+                    if owner.bits & bits != 0
+                        && std::mem::replace(&mut self.seen[other], self.looks) != self.looks
+                    {
+                        sum += self.ranges[other].weight;
+                        found.push(owner.range);
+                        if sum >= least {
+                            return None;
+                        }
+                    }
+                }
+            }
+        }
+        (sum < least).then_some((sum, found))
     }
 
     fn take(&mut self, at: usize, range: u32) {
-        let live = self.live.row(range as usize);
-        self.busy.row_mut(at).iter_mut().zip(live).for_each(|(busy, live)| *busy |= live);
-        self.owners[at].push(range);
+        let (start, end) = self.ranges[range as usize].pieces;
+        for piece in start..end {
+            for (word, bits) in words(self.pieces[piece as usize]) {
+                let place = at * self.words + word;
+                self.busy[place] |= bits;
+                let owner = Owner { bits, range, next: self.heads[place] };
+                self.heads[place] = match self.unused.pop() {
+                    Some(free) => {
+                        self.owners[free as usize] = owner;
+                        free
+                    }
+                    None => {
+                        self.owners.push(owner);
+                        self.owners.len() as u32 - 1
+                    }
+                };
+            }
+        }
         self.ranges[range as usize].home = Home::Register(at as u8);
     }
 
-    /// Puts a range into memory.
-    fn spill(&mut self, range: u32) -> Option<()> {
-        let Range { class, cost, .. } = self.ranges[range as usize];
-        if class == RegClass::Float && cost > MEMORY_COST_MAX {
-            return None;
-        }
-        let free = |at: &usize| self.slots[*at].0 == class && !self.meets(self.slots_busy.row(*at), range);
-        let slot = (0..self.slots.len()).find(free).unwrap_or_else(|| self.new_slot(class));
-        let live = self.live.row(range as usize);
-        self.slots_busy.row_mut(slot).iter_mut().zip(live).for_each(|(busy, live)| *busy |= live);
-        self.ranges[range as usize].home = Home::Slot(slot as u32);
-        self.spilled = true;
-        Some(())
-    }
-
-    /// Asks for a register for each use of what is in memory.
-    fn find_uses(&mut self) {
-        for step in 0..self.plan.steps.len() {
-            for at in self.operands(step) {
-                let operand = self.plan.operands[at];
-                let home = self.ranges[self.groups[operand.vreg().vreg()] as usize].home;
-                let in_memory =
-                    matches!(home, Home::Slot(_)) && operand.constraint() == OperandConstraint::Reg;
-                if in_memory && self.alone[at] == NONE {
-                    self.alone[at] = self.use_alone(step, at);
+    /// Takes a range out of its register.
+    fn leave(&mut self, at: usize, range: u32) {
+        let (start, end) = self.ranges[range as usize].pieces;
+        for piece in start..end {
+            for (word, bits) in words(self.pieces[piece as usize]) {
+                let place = at * self.words + word;
+                self.busy[place] &= !bits;
+                let (mut before, mut next) = (NONE, self.heads[place]);
+                while next != NONE {
+                    let Owner { range: other, next: behind, .. } = self.owners[next as usize];
+                    if other != range {
+                        before = next;
+                    } else {
+                        match before {
+                            NONE => self.heads[place] = behind,
+                            before => self.owners[before as usize].next = behind,
+                        }
+                        self.unused.push(next);
+                    }
+                    next = behind;
                 }
             }
         }
     }
 
-    fn new_slot(&mut self, class: RegClass) -> usize {
-        let units = self.plan.spillslot_size(class);
-        let start = self.output.num_spillslots.next_multiple_of(units);
-        self.output.num_spillslots = start + units;
-        self.slots.push((class, start));
-        self.slots_busy.push_row()
+    /// Puts a range into memory, and asks for a register for each use that cannot be there.
+    fn spill(&mut self, range: u32) {
+        self.ranges[range as usize].home = Home::Slot(NONE);
+        let mut value = range;
+        loop {
+            let Value { operand, mut uses, .. } = self.values[value as usize];
+            self.use_alone(operand);
+            while uses != NONE {
+                let Use { operand, next, .. } = self.uses[uses as usize];
+                self.use_alone(operand);
+                uses = next;
+            }
+            value = self.ranges[value as usize].next;
+            if value == range || value == NONE {
+                return;
+            }
+        }
     }
 
-    /// The range of one operand, or of an earlier one of the step that reads the same.
-    fn use_alone(&mut self, step: usize, at: usize) -> u32 {
-        let operand = self.plan.operands[at];
-        if let Some(same) =
-            (self.operands(step).start..at).find(|other| self.plan.operands[*other] == operand)
-        {
-            return self.alone[same];
+    /// The range of one operand, or that of another one of the step that reads the same.
+    fn use_alone(&mut self, at: u32) {
+        let Some(operand) = self.plan.operands.get(at as usize) else { return };
+        if operand.constraint() != OperandConstraint::Reg {
+            return;
         }
-        let row = self.live.push_row();
-        let (first, last) = points(step, &operand);
-        self.live.fill(row, first, last);
-        let words = span(self.live.row(row));
-        let cost = f32::INFINITY;
-        self.ranges.push(Range { class: operand.class(), cost, weight: cost, words, ..Range::NEW });
-        self.work.push(row as u32);
-        row as u32
+        let step = self.plan.ends.partition_point(|end| *end <= at);
+        let same = |other: &usize| self.plan.operands[*other] == *operand && self.alone[*other] != NONE;
+        self.alone[at as usize] = match self.operands(step).find(same) {
+            Some(same) => self.alone[same],
+            None => {
+                let (start, cost) = (self.pieces.len() as u32, f32::INFINITY);
+                self.pieces.push(points(step, operand));
+                let pieces = (start, start + 1);
+                self.ranges.push(Range { class: operand.class(), cost, weight: cost, pieces, ..Range::NEW });
+                let alone = self.ranges.len() as u32 - 1;
+                self.work.push(alone);
+                alone
+            }
+        };
     }
+
+    /// Places on the stack for what is in memory, each for one range after the other.
+    fn give_slots(&mut self) {
+        let hull = |range: &usize| {
+            let pieces = self.pieces(*range);
+            (pieces[0].0, pieces[pieces.len() - 1].1, *range)
+        };
+        let in_memory = |range: &usize| matches!(self.ranges[*range].home, Home::Slot(_));
+        let mut order: Vec<(u32, u32, usize)> =
+            (0..self.plan.vregs).filter(in_memory).map(|range| hull(&range)).collect();
+        order.sort_unstable();
+        let mut taken: [BinaryHeap<Reverse<(u32, u32)>>; 3] = Default::default();
+        for (first, last, range) in order {
+            let class = self.ranges[range].class;
+            let slots = &mut taken[class as usize];
+            let slot = match slots.peek() {
+                Some(Reverse((end, slot))) if *end < first => {
+                    let slot = *slot;
+                    slots.pop();
+                    slot
+                }
+                _ => new_slot(self.plan, &mut self.output, class).index() as u32,
+            };
+            slots.push(Reverse((last, slot)));
+            self.ranges[range].home = Home::Slot(slot);
+        }
+    }
+
+    // What comes out.
 
     fn home(&self, range: u32) -> Allocation {
         match self.ranges[range as usize].home {
             Home::Nowhere => Allocation::none(),
             Home::Register(at) => Allocation::reg(self.registers[usize::from(at)]),
-            Home::Slot(at) => Allocation::stack(SpillSlot::new(self.slots[at as usize].1)),
+            Home::Slot(at) => Allocation::stack(SpillSlot::new(at as usize)),
         }
     }
 
@@ -459,33 +668,72 @@ impl Fit<'_> {
     }
 
     /// Writes down where operands are, and the moves.
-    fn write(&mut self, env: &MachineEnv) -> Option<()> {
+    fn write(&mut self) {
         let plan = self.plan;
         self.output.allocs.reserve(plan.operands.len());
         self.output.inst_alloc_offsets.reserve(plan.steps.len());
+        let mut calls = plan.calls.iter().peekable();
         for (block, insts) in plan.ranges.iter().enumerate() {
             for inst in insts.iter() {
-                self.write_step(inst, env)?;
+                let mut behind = Moves::new();
+                if calls.next_if(|call| **call as usize == inst.index()).is_some() {
+                    self.save(inst, &mut behind);
+                }
+                self.write_step(inst, &mut behind);
+                self.moves(ProgPoint::after(inst), behind);
             }
             let Some(to) = plan.succs[block].first().filter(|_| !plan.args[block].is_empty()) else {
                 continue;
             };
             let pairs = plan.args[block].iter().zip(&plan.params[to.index()]);
             let moves = pairs.map(|(arg, param)| (self.home_of(*arg), self.home_of(*param), arg.class()));
-            self.moves(ProgPoint::before(insts.last()), moves.collect(), env)?;
+            self.moves(ProgPoint::before(insts.last()), moves.collect());
         }
-        Some(())
     }
 
-    fn write_step(&mut self, inst: Inst, env: &MachineEnv) -> Option<()> {
-        let (start, mut arrived) = (self.output.allocs.len(), Moves::new());
+    /// Saves the registers that a call destroys and that somebody needs behind it.
+    fn save(&mut self, inst: Inst, behind: &mut Moves) {
+        let mut destroyed = self.plan.clobbers[inst.index()];
+        let mut result = NONE;
+        for operand in &self.plan.operands[self.operands(inst.index())] {
+            if let OperandConstraint::FixedReg(reg) = operand.constraint() {
+                destroyed.add(reg);
+                result = self.groups[operand.vreg().vreg()];
+            }
+        }
+        let (point, mut used) = (2 * inst.index(), [0; 3]);
+        // Who is there before the call and behind it; both are points of one word.
+        let both = 0b11 << (point % 64);
+        for at in 0..self.registers.len() {
+            let reg = self.registers[at];
+            let mut next = self.heads[at * self.words + point / 64];
+            while next != NONE && destroyed.contains(reg) {
+                let owner = self.owners[next as usize];
+                next = owner.next;
+                if owner.bits & both != both || owner.range == result {
+                    continue;
+                }
+                let class = reg.class() as usize;
+                if self.saves[class].len() == used[class] {
+                    self.saves[class].push(new_slot(self.plan, &mut self.output, reg.class()));
+                }
+                let (from, to) = (Allocation::reg(reg), Allocation::stack(self.saves[class][used[class]]));
+                used[class] += 1;
+                self.output.edits.push((ProgPoint::before(inst), Edit::Move { from, to }));
+                behind.push((to, from, reg.class()));
+            }
+        }
+    }
+
+    fn write_step(&mut self, inst: Inst, behind: &mut Moves) {
+        let start = self.output.allocs.len();
         self.output.inst_alloc_offsets.push(start as u32);
         for at in self.operands(inst.index()) {
             let operand = self.plan.operands[at];
             let (home, alone) = (self.home_of(operand.vreg()), self.alone[at]);
             let place = match operand.constraint() {
                 OperandConstraint::FixedReg(reg) => {
-                    arrived.push((Allocation::reg(reg), home, operand.class()));
+                    behind.push((Allocation::reg(reg), home, operand.class()));
                     Allocation::reg(reg)
                 }
                 _ if alone == NONE => home,
@@ -493,9 +741,7 @@ impl Fit<'_> {
             };
             let edit = |from, to| Edit::Move { from, to };
             match operand.kind() {
-                OperandKind::Def if alone != NONE => {
-                    self.output.edits.push((ProgPoint::after(inst), edit(place, home)));
-                }
+                OperandKind::Def if alone != NONE => behind.push((place, home, operand.class())),
                 OperandKind::Use if alone != NONE && !self.output.allocs[start..].contains(&place) => {
                     self.output.edits.push((ProgPoint::before(inst), edit(home, place)));
                 }
@@ -503,86 +749,67 @@ impl Fit<'_> {
             }
             self.output.allocs.push(place);
         }
-        self.moves(ProgPoint::after(inst), arrived, env)
     }
 
     /// Moves that happen at once, one after the other.
-    fn moves(&mut self, at: ProgPoint, mut moves: Moves, env: &MachineEnv) -> Option<()> {
+    fn moves(&mut self, at: ProgPoint, mut moves: Moves) {
         moves.retain(|(from, to, _)| from != to);
         while !moves.is_empty() {
             let is_read = |place: Allocation| moves.iter().any(|(from, ..)| *from == place);
             let ready = moves.iter().position(|(_, to, _)| !is_read(*to));
             let (from, to, class) = moves[ready.unwrap_or(0)];
-            let scratch = Allocation::reg(env.scratch_by_class[class as usize]?);
-            let through = ready.is_none() || from.is_stack() && to.is_stack();
-            if through && is_read(scratch) {
-                return None;
-            }
+            let [aside, between] = scratch(class, self.plan.level).map(Allocation::reg);
             let mut edit = |from, to| self.output.edits.push((at, Edit::Move { from, to }));
-            if through {
-                edit(from, scratch);
-            }
             match ready {
                 Some(ready) => {
-                    edit(if through { scratch } else { from }, to);
+                    if from.is_stack() && to.is_stack() {
+                        edit(from, between);
+                        edit(between, to);
+                    } else {
+                        edit(from, to);
+                    }
                     moves.swap_remove(ready);
                 }
-                // A circle, which has an end now.
-                None => moves.iter_mut().filter(|one| one.0 == from).for_each(|one| one.0 = scratch),
+                // A circle, which has an end then.
+                None => {
+                    edit(from, aside);
+                    moves.iter_mut().filter(|one| one.0 == from).for_each(|one| one.0 = aside);
+                }
             }
         }
-        Some(())
     }
 }
 
 /// Moves between places of a class.
 type Moves = SmallVec<[(Allocation, Allocation, RegClass); 8]>;
 
+fn new_slot(plan: &Plan<'_>, output: &mut Output, class: RegClass) -> SpillSlot {
+    let units = plan.spillslot_size(class);
+    let start = output.num_spillslots.next_multiple_of(units);
+    output.num_spillslots = start + units;
+    SpillSlot::new(start)
+}
+
+/// Whether two lists of pieces have a point in common.
+fn overlap(mut a: &[Piece], mut b: &[Piece]) -> bool {
+    while let ([(first, last), rest_a @ ..], [(other_first, other_last), rest_b @ ..]) = (a, b) {
+        if last < other_first {
+            a = rest_a;
+        } else if other_last < first {
+            b = rest_b;
+        } else {
+            return true;
+        }
+    }
+    false
+}
+
 /// The first and the last point at which an operand by itself needs a register.
-fn points(step: usize, operand: &Operand) -> (usize, usize) {
-    let (before, behind) = (2 * step, 2 * step + 1);
+fn points(step: usize, operand: &Operand) -> Piece {
+    let (before, behind) = (2 * step as u32, 2 * step as u32 + 1);
     match (operand.kind(), operand.pos()) {
         (OperandKind::Use, OperandPos::Early) => (before, before),
         (OperandKind::Def, OperandPos::Late) => (behind, behind),
         (OperandKind::Use, OperandPos::Late) | (OperandKind::Def, OperandPos::Early) => (before, behind),
     }
-}
-
-/// The values that are alive where blocks start and where they end, without what jumps hand on.
-fn liveness(plan: &Plan<'_>) -> (Rows, Rows) {
-    let blocks = plan.ranges.len();
-    let mut live_in = Rows::new(blocks, plan.vregs);
-    let (mut assigned, mut live_out) = (Rows::new(blocks, plan.vregs), Rows::new(blocks, plan.vregs));
-    for (at, insts) in plan.ranges.iter().enumerate() {
-        let start = insts.first().index().checked_sub(1).map_or(0, |step| plan.ends[step]);
-        // Values are assigned once and before they are read, so what a block assigns it does not take from elsewhere.
-        for operand in &plan.operands[start as usize..plan.ends[insts.last().index()] as usize] {
-            match operand.kind() {
-                OperandKind::Use => live_in.set(at, operand.vreg().vreg()),
-                OperandKind::Def => assigned.set(at, operand.vreg().vreg()),
-            }
-        }
-        plan.args[at].iter().for_each(|arg| live_in.set(at, arg.vreg()));
-        plan.params[at].iter().for_each(|param| assigned.set(at, param.vreg()));
-        let own = live_in.row_mut(at).iter_mut().zip(assigned.row(at));
-        own.for_each(|(used, assigned)| *used &= !assigned);
-    }
-    let (words, mut changed) = (live_in.words, true);
-    while changed {
-        changed = false;
-        for at in (0..blocks).rev() {
-            for word in 0..words {
-                let mut out = 0;
-                for next in &plan.succs[at] {
-                    out |= live_in.bits[next.index() * words + word];
-                }
-                let place = at * words + word;
-                live_out.bits[place] = out;
-                let more = live_in.bits[place] | out & !assigned.bits[place];
-                changed |= more != live_in.bits[place];
-                live_in.bits[place] = more;
-            }
-        }
-    }
-    (live_in, live_out)
 }

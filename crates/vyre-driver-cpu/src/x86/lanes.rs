@@ -28,7 +28,7 @@ impl Emit<'_> {
 
     /// The same where the order of operands does not matter, so that a constant comes second.
     fn three_any(&mut self, row: Row, width: Width, a: Reg, b: Reg) {
-        if matches!(self.loc(a), Loc::Constant(_)) {
+        if matches!(self.loc(a), Loc::Memory(_)) {
             self.three(row, width, b, a)
         } else {
             self.three(row, width, a, b)
@@ -121,7 +121,7 @@ impl Emit<'_> {
 
     /// The low half of a 64-bit product from 32-bit ones.
     fn mul_wide(&mut self, width: Width, a: Reg, b: Reg) {
-        let (a, b) = if matches!(self.loc(a), Loc::Constant(_)) { (b, a) } else { (a, b) };
+        let (a, b) = if matches!(self.loc(a), Loc::Memory(_)) { (b, a) } else { (a, b) };
         let (s0, s1) = (Arg::Reg(vec(width, self.s0())), Arg::Reg(vec(width, self.s1())));
         // Two constants leave the result's register free until the end.
         let number = self.d_vec();
@@ -295,7 +295,7 @@ impl Emit<'_> {
             return if wide { self.compare_old_wide(cond, a, b) } else { self.compare_old(cond, a, b) };
         }
         // Predicates: equal, less, less or equal, -, not equal, not less, greater.
-        let swap = matches!(self.loc(a), Loc::Constant(_));
+        let swap = matches!(self.loc(a), Loc::Memory(_));
         let (predicate, swapped, unsigned) = match cond {
             IntCond::Eq => (0, 0, false),
             IntCond::Ne => (4, 4, false),
@@ -403,7 +403,7 @@ impl Emit<'_> {
         let width = self.width(ty.kind());
         let (n0, n1) = (self.s0(), self.s1());
         let (s0, s1) = (Arg::Reg(vec(width, n0)), Arg::Reg(vec(width, n1)));
-        let (a, b) = if matches!(self.loc(a), Loc::Constant(_)) { (b, a) } else { (a, b) };
+        let (a, b) = if matches!(self.loc(a), Loc::Memory(_)) { (b, a) } else { (a, b) };
         // Two constants leave the result's register free until the end.
         let spare = self.d_vec();
         let x = Arg::Reg(vec(width, self.vec(a, spare)));
@@ -456,7 +456,7 @@ impl Emit<'_> {
         let number = self.d_vec();
         let d = Arg::Reg(vec(width, number));
         // A constant factor comes second.
-        let (a, b) = if matches!(self.loc(a), Loc::Constant(_)) { (b, a) } else { (a, b) };
+        let (a, b) = if matches!(self.loc(a), Loc::Memory(_)) { (b, a) } else { (a, b) };
         if self.loc(c) == Loc::Vec(number) {
             let (x, y) = (self.vec(a, self.s0()), self.src(b, width));
             return self.row(onto_sum, width, &[d, Arg::Reg(vec(width, x)), y]);
