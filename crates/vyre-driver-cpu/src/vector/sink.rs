@@ -2,11 +2,11 @@
 //! where a whole group of lanes did not fit, which is rare.
 //!
 //! An instruction without effect goes to the block that all its uses have in common as nearest dominator, unless that is in a
-//! loop that it is not in itself. One that only cold blocks need is computed there, once in each cold region. Loads stay
-//! where they are.
+//! loop that it is not in itself. A vector stays where that block runs as often: its operands would be alive for longer. One
+//! that only cold blocks need is computed there, once in each cold region. Loads stay where they are.
 
-use super::code::{Function, Inst, Op, Reg};
-use super::verify::{immediate_dominators, predecessors};
+use super::code::{Function, Inst, Op, Reg, Term};
+use super::verify::{Predecessors, immediate_dominators, predecessors};
 use rustc_hash::FxHashMap;
 
 /// Cold regions that an instruction may be copied to.
@@ -22,6 +22,7 @@ pub(super) fn sink(function: &mut Function) {
         uses: vec![Uses::default(); function.kinds.len()],
         moved: vec![Vec::new(); function.blocks.len()],
         copies: FxHashMap::default(),
+        choices: choices(function, &predecessors, &dominators),
         dominators,
         regions,
     };
@@ -61,6 +62,8 @@ struct Uses {
 struct Sink {
     dominators: Vec<u32>,
     depths: Vec<u32>,
+    /// The branches that must go one way for a block to run.
+    choices: Vec<u32>,
     /// The first block of the cold region that a block is in.
     regions: Vec<Option<u32>>,
     uses: Vec<Uses>,
@@ -98,7 +101,8 @@ impl Sink {
                 }
                 continue;
             }
-            let to = uses.common.filter(|to| self.may_go(here, *to)).unwrap_or(here);
+            let scalar = function.kind(result).is_scalar();
+            let to = uses.common.filter(|to| self.may_go(here, *to, scalar)).unwrap_or(here);
             inst.op.for_each_operand(|reg| self.use_in(reg, to));
             if to == here {
                 end -= 1;
@@ -112,9 +116,11 @@ impl Sink {
     }
 
     /// Not from outside into a loop, except where that hardly ever runs.
-    fn may_go(&self, from: u32, to: u32) -> bool {
-        let colder = self.regions[from as usize].is_none() && self.regions[to as usize].is_some();
-        colder || self.depths[to as usize] <= self.depths[from as usize]
+    fn may_go(&self, from: u32, to: u32, scalar: bool) -> bool {
+        let (from, to) = (from as usize, to as usize);
+        let colder = self.regions[from].is_none() && self.regions[to].is_some();
+        let rarer = scalar || self.choices[to] > self.choices[from];
+        colder || rarer && self.depths[to] <= self.depths[from]
     }
 
     fn use_in(&mut self, reg: Reg, block: u32) {
@@ -137,6 +143,17 @@ impl Sink {
 
 fn can_move(op: &Op) -> bool {
     op.is_pure() && !op.is_load()
+}
+
+/// For each block, how many of the branches above it had to go one way. Where ways meet again it is as before they parted.
+fn choices(function: &Function, predecessors: &[Predecessors], dominators: &[u32]) -> Vec<u32> {
+    let mut choices: Vec<u32> = Vec::with_capacity(function.blocks.len());
+    for (at, from) in predecessors.iter().enumerate() {
+        let chosen =
+            from.iter().any(|from| matches!(function.blocks[*from as usize].term, Term::Branch { .. }));
+        choices.push(if at == 0 { 0 } else { choices[dominators[at] as usize] + u32::from(chosen) });
+    }
+    choices
 }
 
 /// The cold region of each block: the highest cold block that dominates it with only cold ones between.

@@ -1,9 +1,10 @@
 //! Machine code under construction: instructions, labels, constants.
 //!
-//! `iced-x86` encodes each instruction at once. Branches are near ones of 32 bits, filled in when their labels are known.
+//! Each instruction is encoded at once, by a template (see [`encode`]) or by `iced-x86`. Branches are near ones of 32 bits, filled in when their labels are known.
 //! Constants lie in front of the code, 64 bytes each, and grow downward: so code can name them before it is known how many
 //! there are. The first error is kept and comes out at the end.
 
+use super::encode::{self, Templates};
 use crate::executable::MachineCode;
 use iced_x86::{Code, Encoder, Instruction, OpKind, Register};
 use rustc_hash::FxHashMap;
@@ -63,7 +64,7 @@ pub(super) enum Arg {
 pub(super) struct Label(u32);
 
 /// The address where code is assembled; only distances matter.
-const BASE: u64 = 1 << 32;
+pub(super) const BASE: u64 = 1 << 32;
 /// Bytes of code for which there is room from the start.
 const CODE_LIKELY: usize = 4096;
 /// Bytes of a constant.
@@ -71,8 +72,9 @@ pub(super) const CONSTANT_BYTES: usize = 64;
 
 pub(super) struct Asm {
     encoder: Encoder,
-    /// Bytes of code so far.
-    len: usize,
+    templates: Templates,
+    /// The code so far.
+    code: Vec<u8>,
     labels: Vec<Option<usize>>,
     /// Where a distance is missing: the end of the branch, and what it goes to.
     branches: Vec<(usize, Label)>,
@@ -128,11 +130,10 @@ impl Mem {
 
 impl Asm {
     pub(super) fn new() -> Asm {
-        let mut encoder = Encoder::new(64);
-        encoder.set_buffer(Vec::with_capacity(CODE_LIKELY));
         Asm {
-            encoder,
-            len: 0,
+            encoder: Encoder::new(64),
+            templates: encode::templates(),
+            code: Vec::with_capacity(CODE_LIKELY),
             labels: Vec::new(),
             branches: Vec::new(),
             constants: Vec::new(),
@@ -145,7 +146,7 @@ impl Asm {
     /// Says which line the code from here on comes from.
     pub(super) fn mark(&mut self, site: u32) {
         if self.marks.last().is_none_or(|(_, last)| *last != site) {
-            self.marks.push((self.len, site));
+            self.marks.push((self.code.len(), site));
         }
     }
 
@@ -155,16 +156,25 @@ impl Asm {
     }
 
     pub(super) fn ins(&mut self, code: Code, args: &[Arg]) {
-        let instruction = instruction(code, args);
-        self.push(&instruction);
+        self.masked(code, args, 0, false);
     }
 
-    /// An instruction under a mask; lanes that are off become 0 if `zero`.
+    /// An instruction under a mask; lanes that are off become 0 if `zero`. Mask 0 stands for none.
     pub(super) fn masked(&mut self, code: Code, args: &[Arg], mask: u8, zero: bool) {
+        let start = self.code.len();
+        let quick = encode::encode(&mut self.templates, &mut self.code, (code, args), (mask, zero));
+        if quick && !cfg!(debug_assertions) {
+            return;
+        }
         let mut instruction = instruction(code, args);
-        instruction.set_op_mask(kreg(mask));
-        instruction.set_zeroing_masking(zero);
+        if mask != 0 {
+            instruction.set_op_mask(kreg(mask));
+            instruction.set_zeroing_masking(zero);
+        }
+        let other = self.code.split_off(start);
         self.push(&instruction);
+        let same = !quick || self.error.is_some() || self.code[start..] == other;
+        assert!(same, "{code:?} {args:?}: {other:02x?} by its template, {:02x?} it is", &self.code[start..]);
     }
 
     /// An instruction with the lock prefix.
@@ -175,9 +185,12 @@ impl Asm {
     }
 
     fn push(&mut self, instruction: &Instruction) {
-        match self.encoder.encode(instruction, BASE + self.len as u64) {
-            Ok(bytes) => self.len += bytes,
-            Err(error) => self.fail(format!("{:?}: {error}", instruction.code())),
+        let here = BASE + self.code.len() as u64;
+        self.encoder.set_buffer(std::mem::take(&mut self.code));
+        let encoded = self.encoder.encode(instruction, here);
+        self.code = self.encoder.take_buffer();
+        if let Err(error) = encoded {
+            self.fail(format!("{:?}: {error}", instruction.code()));
         }
     }
 
@@ -188,16 +201,16 @@ impl Asm {
 
     /// Puts a label here.
     pub(super) fn bind(&mut self, label: Label) {
-        self.labels[label.0 as usize] = Some(self.len);
+        self.labels[label.0 as usize] = Some(self.code.len());
     }
 
     /// A jump or conditional jump, of the form with 32 bits.
     pub(super) fn branch(&mut self, code: Code, to: Label) {
-        match Instruction::with_branch(code, BASE + self.len as u64) {
+        match Instruction::with_branch(code, BASE + self.code.len() as u64) {
             Ok(instruction) => self.push(&instruction),
             Err(error) => self.fail(error.to_string()),
         }
-        self.branches.push((self.len, to));
+        self.branches.push((self.code.len(), to));
     }
 
     /// The address of a constant.
@@ -213,10 +226,11 @@ impl Asm {
 
     /// Constants and code, and where the code starts.
     pub(super) fn finish(mut self) -> Result<MachineCode, String> {
+        encode::keep(self.templates);
         if let Some(error) = self.error {
             return Err(error);
         }
-        let mut code = self.encoder.take_buffer();
+        let mut code = self.code;
         for (end, label) in self.branches {
             let target = self.labels[label.0 as usize].ok_or("a label that was never bound")?;
             let distance = i32::try_from(target as i64 - end as i64).map_err(|_| "code of over 2 GiB")?;
@@ -231,7 +245,8 @@ impl Asm {
     }
 }
 
-fn instruction(code: Code, args: &[Arg]) -> Instruction {
+/// An instruction as `iced-x86` has it.
+pub(super) fn instruction(code: Code, args: &[Arg]) -> Instruction {
     let mut instruction = Instruction::new();
     instruction.set_code(code);
     for (at, arg) in (0..).zip(args) {

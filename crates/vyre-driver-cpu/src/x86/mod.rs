@@ -1,6 +1,7 @@
 //! Machine code for x86-64 with AVX-512 or AVX2.
 //!
-//! [`fit`] allocates registers where that is easy, or else `regalloc2`, spilling included; `iced-x86` encodes. [`ops`] has the table from ops to
+//! [`allocate`] says what each step wants of registers, in the terms of `regalloc2`, whose checker looks over [`fit`] in debug
+//! builds: that one allocates, spilling included. [`encode`] encodes as `iced-x86` does. [`ops`] has the table from ops to
 //! instructions, [`lanes`] those on vectors and [`memory`] accesses; [`rows`] lists the vector instructions, [`helpers`]
 //! what rare ops call instead. A vector is one register of 128, 256 or 512 bits; masks are mask registers, or vectors on AVX2.
 //!
@@ -9,6 +10,7 @@
 mod allocate;
 mod asm;
 mod emit;
+mod encode;
 mod fit;
 mod helpers;
 mod lanes;
