@@ -1,8 +1,8 @@
 //! Machine code under construction: instructions, labels, constants.
 //!
-//! Each instruction is encoded at once, by a template (see [`encode`]) or by `iced-x86`. Branches are near ones of 32 bits, filled in when their labels are known.
-//! Constants lie in front of the code, 64 bytes each, and grow downward: so code can name them before it is known how many
-//! there are. The first error is kept and comes out at the end.
+//! Each instruction is encoded at once, by a template (see `encode`) or by `iced-x86`. Branches are near ones of 32 bits,
+//! filled in when their labels are known. Constants lie in front of the code, 64 bytes each, and grow downward: so code can
+//! name them before it is known how many there are. The first error is kept and comes out at the end.
 
 use super::encode::{self, Templates};
 use crate::executable::MachineCode;
