@@ -141,6 +141,9 @@ fn native_features_are_instructions() {
     let half = |ty: &str, op: &str| {
         format!("%a = cast.{ty} %i\n%b = {op}.{ty} %a, %a, %a\n%r = cast.u32 %b\nstore.u32 @y[%i], %r")
     };
+    let table = "%h = and.u32 %i, 1\n%at = shl.u32 %h, 1\n%next = add.u32 %at, 1\n%a = load.f64 @t[%at]\n\
+                 %b = load.f64 @t[%next]\n%s = add.f64 %a, %b\n%r = cast.u32 %s\nstore.u32 @y[%i], %r";
+    let declared = "const @t : f64[4] = [1.0, 2.0, 3.0, 4.0]\n%i = global_id x";
     let add = "%a = cast.f16 %i\n%b = add.f16 %a, %a\n%r = cast.u32 %b\nstore.u32 @y[%i], %r";
     let cases = [
         (line(" subgroup(32)", reduce), "shfl.sync.bfly.b32"),
@@ -148,6 +151,7 @@ fn native_features_are_instructions() {
         (line("", &half("f16", "fma")), "fma.rn.f16"),
         (line("", &half("bf16", "fma")), "fma.rn.bf16"),
         (line("", "barrier"), "barrier.sync"),
+        (line("", table).replace("%i = global_id x", declared), "ld.global.nc.v2.b64"),
     ];
     for (source, instruction) in cases {
         let program = text::parse(&source).unwrap_or_else(|findings| panic!("{findings:?}")).program;
