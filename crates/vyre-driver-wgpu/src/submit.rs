@@ -312,7 +312,8 @@ impl Wgpu {
             if arrived.map_or(is_idle, |arrived| arrived.load(Ordering::Acquire)) {
                 return Ok(true);
             }
-            std::hint::spin_loop();
+            // A look takes locks that other threads submit under.
+            (0..16).for_each(|_| std::hint::spin_loop());
         }
         Ok(false)
     }
