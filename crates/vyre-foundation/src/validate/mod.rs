@@ -90,6 +90,11 @@ impl ValidProgram {
     pub fn parts(&self) -> &ProgramParts {
         self.program.parts()
     }
+
+    /// A valid program after passes that keep it valid.
+    pub(crate) const fn made_by_passes(program: Program) -> ValidProgram {
+        ValidProgram { program }
+    }
 }
 
 /// Accepts `program`, or reports everything that is wrong with it in the order of its text.
