@@ -258,7 +258,7 @@ def atan2_second():
     return f.ret(round_to_odd(f, *s))
 
 
-# Up to the tangent of an eighth of a turn's quarter; off by less than the first step may be.
+# Up to the tangent of a sixteenth of a turn; off by less than the first step may be.
 ATAN2 = fpminimax("(atan(sqrt(x))/sqrt(x)-1)/x", list(range(9)), "[1b-60;0.1716]", mode="relative")
 
 

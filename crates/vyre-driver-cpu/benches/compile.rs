@@ -3,7 +3,8 @@
 //! From a program that nobody has seen before to machine code in memory: its digest, validation, the optimiser, the emitter.
 //! First the kernels of `examples`: of those with about 50 instructions none may take more than 0.2 ms. Then programs of 1,000 to
 //! 100,000 lines, where the time a line should not grow: `straight` is arithmetic between loads and stores, `mixed` has
-//! branches, loops and barriers besides, and in `alive` every value waits for long while others come. Exits with 1 where the best emitter of this processor breaks the bound.
+//! branches, loops and barriers besides, and in `alive` every value waits for long while others come. Exits with 1 where the
+//! best emitter of this processor breaks the bound.
 //! `-- NAME...` measures only these of the emitters and programs: `-- avx512 mixed`.
 #![allow(clippy::print_stdout)] // The table.
 

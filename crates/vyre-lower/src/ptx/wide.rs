@@ -529,7 +529,7 @@ impl Emit<'_> {
             }
             _ => return false,
         };
-        // A word of single bytes may lie anywhere, and tables lie as their elements want.
+        // A word of single bytes may lie anywhere, and what lanes look up in a table lies side by side too seldom to ask.
         let bytes = ty == DataType::U32 && self.buffer_type(buffer) == DataType::U8;
         if self.coarse.shape(index) != Shape::Linear || bytes || space(self.parts, buffer) == Space::Table {
             return false;
