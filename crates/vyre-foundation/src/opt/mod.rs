@@ -14,9 +14,9 @@
 //! | `dce` | deletes what nothing needs |
 //!
 //! A pass works on the open parts of a program. In debug builds the result of every pass is sealed and validated; a
-//! pass that breaks a program is a mistake of ours and panics with the pass's name. Other builds take the passes at their
-//! word: validating what they made would take a twentieth of the time that a small program takes to compile. Every pass is linear in the
-//! program's size and what it may add is bounded.
+//! pass that breaks a program is a mistake of ours and panics with the pass's name. Other builds take the passes at
+//! their word: validating what they made would take a twentieth of the time that a small program takes to compile.
+//! Every pass is linear in the program's size and what it may add is bounded.
 //!
 //! Kept: the bytes of all outputs, the first trap in program order, the meaning of accesses out of bounds, freedom from
 //! races, and uniformity. Not kept: the number of loads, values nobody sees, and bits of NaNs in registers.
