@@ -77,11 +77,12 @@ fn folds() -> Vec<Fixture> {
         Fixture::new("folds", source!("folds"))
             .run([2, 1, 1], &[Edge(128), Zero(1024)])
             .run([1, 1, 1], &[Below(3, 64), Zero(512)]),
-        Fixture::new("folds", source!("float_folds")).run([2, 1, 1], &[Edge(128), Zero(1024)]),
+        Fixture::new("folds", source!("float_folds")).run([2, 1, 1], &[Edge(128), Zero(1152)]),
         Fixture::new("folds", source!("wide_shifts"))
             .run([2, 1, 1], &[Edge(1), Edge(120), Zero(128)])
             .run([1, 1, 1], &[Below(100, 1), Below(100, 64), Zero(64)]),
         Fixture::new("folds", source!("bit_folds")).run([2, 1, 1], &[Edge(120), Zero(512)]),
+        Fixture::new("folds", source!("sign_folds")).run([2, 1, 1], &[Edge(120), Zero(896)]),
     ]
 }
 

@@ -15,12 +15,11 @@ impl Emit<'_> {
                 return self.invert(Width::of(ty), &x);
             }
         }
-        if matches!(op, ComputeOp::Min | ComputeOp::Max | ComputeOp::Clamp) && ty.is_float() {
-            // NaN gives way to a number. `ptxas` takes one for a bound, and then the sign of the result for known.
-            let nan = |x: Literal| (x.bits() & (x.ty().mask() >> 1)) > infinity(x.ty());
-            if args.iter().any(|arg| is(arg, nan)) {
-                return self.bounded(op, ty, args, nan);
-            }
+        if matches!(op, ComputeOp::Min | ComputeOp::Max | ComputeOp::Clamp)
+            && ty.is_float()
+            && args.iter().any(|arg| is(arg, is_nan) || is(arg, is_minus_zero))
+        {
+            return self.bounded(op, ty, args);
         }
         let mut regs: Vec<Reg> = args.iter().map(|arg| self.operand(*arg)).collect();
         if is_comparison(op) && source.is_float() {
@@ -32,6 +31,10 @@ impl Emit<'_> {
         }
         if op == ComputeOp::Bitcast && ty.is_float() && !self.all_solid(args) {
             regs[0] = self.opaque(source, &regs[0]);
+        }
+        if op == ComputeOp::Shr && ty.is_signed() && Width::of(ty) == Width::B32 {
+            // `ptxas` takes a known sign that is shifted by a known number for zero.
+            regs[1] = self.opaque(DataType::U32, &regs[1]);
         }
         let args: Vec<&str> = regs.iter().map(String::as_str).collect();
         match op {
@@ -60,24 +63,29 @@ impl Emit<'_> {
         if ty.is_float() { self.float(op, ty, &[a, b]) } else { self.integer(op, ty, &[a, b]) }
     }
 
-    /// `min`, `max` and `clamp` without their literals that are NaN.
-    fn bounded(&mut self, op: ComputeOp, ty: DataType, args: &[Operand], nan: fn(Literal) -> bool) -> Reg {
+    /// `min`, `max` and `clamp` whose literals `ptxas` misreads. NaN gives way to a number, but is taken for a bound, and the
+    /// sign of the result then for known. From -0 to 1 is taken for from 0 to 1.
+    fn bounded(&mut self, op: ComputeOp, ty: DataType, args: &[Operand]) -> Reg {
         let folds: &[ComputeOp] = match op {
             ComputeOp::Clamp => &[ComputeOp::Max, ComputeOp::Min],
             _ => &[op],
         };
-        let is_nan = |arg: &Operand| matches!(arg, Operand::Literal(x) if nan(*x));
-        let mut result = args[0];
-        let mut reg = self.operand(result);
-        for (fold, arg) in folds.iter().zip(&args[1..]) {
-            if is_nan(arg) {
+        let is = |arg: &Operand, test: fn(Literal) -> bool| matches!(arg, Operand::Literal(x) if test(*x));
+        let mut number: Option<Reg> = None;
+        for (at, arg) in args.iter().enumerate() {
+            if is(arg, is_nan) {
                 continue;
             }
-            let other = self.operand(*arg);
-            reg = if is_nan(&result) { other } else { self.float(*fold, ty, &[&reg, &other]) };
-            result = Operand::Literal(Literal::from_bits(ty, 0));
+            let mut next = self.operand(*arg);
+            if is(arg, is_minus_zero) {
+                next = self.opaque(ty, &next);
+            }
+            number = Some(match number {
+                Some(number) => self.float(folds[at - 1], ty, &[&number, &next]),
+                None => next,
+            });
         }
-        reg
+        number.unwrap_or_else(|| self.operand(args[0]))
     }
 
     fn boolean(&mut self, op: ComputeOp, args: &[&str]) -> Reg {
@@ -458,4 +466,12 @@ pub(super) const fn infinity(ty: DataType) -> u64 {
         DataType::F32 => 0x7f80_0000,
         _ => 0x7ff0_0000_0000_0000,
     }
+}
+
+fn is_nan(x: Literal) -> bool {
+    x.bits() & (x.ty().mask() >> 1) > infinity(x.ty())
+}
+
+fn is_minus_zero(x: Literal) -> bool {
+    x.bits() == x.ty().mask() ^ (x.ty().mask() >> 1)
 }
