@@ -39,10 +39,12 @@ def radius():
 
 
 def tables():
+    """The inverses, and for every base each of them beside its logarithm: they are read together."""
     inv = inverses()
     yield table("math.log.inverse", "f64", inv)
     for name, base in (("log", mp.e), ("log2", mpf(2)), ("log10", mpf(10))):
-        yield table(f"math.{name}.center", "f64", [double(-mp.log(c) / mp.log(base)) for c in inv])
+        rows = [(c, double(-mp.log(c) / mp.log(base))) for c in inv]
+        yield table(f"math.{name}.centers", "f64", [value for row in rows for value in row])
 
 
 def parts(f, z):
@@ -59,12 +61,14 @@ def parts(f, z):
 def log_of(f, z, lost, name="log", base=mp.e):
     """The logarithm of z > 0, with what z lost by rounding, which counts where z is near 1."""
     k, i, m = parts(f, z)
-    c = f.let("c", f.load("math.log.inverse", "f64", i))
+    at = f.let("at", i << 1)
+    c = f.let("c", f.load(f"math.{name}.centers", "f64", at))
+    center = f.let("center", f.load(f"math.{name}.centers", "f64", at + 1))
     r = f.let("r", f.fma(m, c, -1.0))
     if lost is not None:
         r = f.let("r", f.fma(lost, c, r))
     scale = 1 / mp.log(base)
-    h = f.let("h", f.fma(k, double(mp.log(2) * scale), f.load(f"math.{name}.center", "f64", i)))
+    h = f.let("h", f.fma(k, double(mp.log(2) * scale), center))
     rad, s = mp.nstr(mpf(radius()) * mpf(1.001), 20), mp.nstr(scale, 60)
     if base == mp.e:
         co = fpminimax("(log1p(x)-x)/x^2", [0, 1, 2, 3, 4, 5], f"[-{rad};{rad}]", mode="absolute")

@@ -3,7 +3,7 @@
 from mpmath import mp, mpf
 
 from exponential import double, split
-from vyre import Fn, fpminimax, table
+from vyre import Fn, fpminimax, single, table
 
 mp.prec = 2000
 # Arguments from here on are reduced with a long 2/pi.
@@ -18,10 +18,9 @@ def tables():
     yield table("math.trig.two_over_pi", "u64", words)
 
 
-SIN = fpminimax("(sin(sqrt(x))/sqrt(x)-1)/x", [0, 1, 2, 3, 4, 5], "[1b-60;0.6169]", mode="relative")
-
-
-COS = fpminimax("(cos(sqrt(x))-1+x/2)/x^2", [0, 1, 2, 3, 4, 5], "[1b-60;0.6169]", mode="relative")
+# On [-pi/4, pi/4] and a little more: the multiple that is taken away need not be the nearest.
+SIN = fpminimax("(sin(sqrt(x))/sqrt(x)-1)/x", list(range(6)), "[1b-60;0.6211]", mode="relative")
+COS = fpminimax("(cos(sqrt(x))-1)/x", list(range(7)), "[1b-60;0.6211]", mode="relative")
 
 
 # On [-pi/2, pi/2].
@@ -37,8 +36,11 @@ def remainder(f, narrow, x, kind):
     if kind == "cos":
         k = f.let("k", f.fma(x, inverse, -0.5).round())
         n = f.let("n", k + 0.5)
-    else:
+    elif kind == "sin":
         n = k = f.let("k", (x * inverse).round())
+    else:
+        k = f.let("k", (narrow * single(inverse)).round())
+        n = f.let("n", k.cast("f64"))
     r = f.let("r", f.fma(n, -p1, x))
     rr = f.let("near", f.fma(n, -p2, r))
     q = f.let("q", k.cast("i32").bits("u32"))
@@ -87,11 +89,8 @@ def sin_poly(f, r, z):
     return f.let("sine", f.fma(f.let("cube", z * r), f.poly(z, SIN), r))
 
 
-def cos_poly(f, r, z):
-    h = f.let("h", f.fma(z, -0.5, 1.0))
-    # What the rounding of 1 - z/2 lost.
-    l = f.let("l", f.fma(z, -0.5, 1.0 - h))
-    return f.let("cosine", f.fma(z * z, f.poly(z, COS), l) + h)
+def cos_poly(f, z):
+    return f.let("cosine", f.fma(z, f.poly(z, COS), 1.0))
 
 
 def by_quadrant(f, q, s, c, kind):
@@ -122,7 +121,7 @@ def trig(kind):
     r, q = remainder(f, x0, x, kind)
     z = f.let("z", r * r)
     if kind == "tan":
-        y = f.let("y", by_quadrant(f, q, sin_poly(f, r, z), cos_poly(f, r, z), kind))
+        y = f.let("y", by_quadrant(f, q, sin_poly(f, r, z), cos_poly(f, z), kind))
     else:
         y = f.let("y", f.fma(f.let("cube", z * r), f.poly(z, HALF_TURN), r))
         flip = f.let("flip", f.op("eq" if kind == "cos" else "ne", "u32", q & 1, 0))
@@ -135,17 +134,33 @@ def trig(kind):
 
 SINPI = fpminimax("(sin(pi*sqrt(x))/sqrt(x)-pi)/x", [0, 1, 2, 3, 4, 5], "[1b-60;0.0626]", mode="relative")
 COSPI = fpminimax("(cos(pi*sqrt(x))-1)/x", [0, 1, 2, 3, 4, 5, 6], "[1b-60;0.0626]", mode="relative")
+# On [-1/2, 1/2].
+WHOLE_TURN = fpminimax("(sin(pi*sqrt(x))/sqrt(x)-pi)/x", list(range(8)), "[1b-60;0.2501]", mode="relative")
 
 
 def trigpi(kind):
-    """x modulo 1/2 is exact; sine and cosine of pi times the rest as polynomials, pi itself in two parts."""
+    """r = x - k with the nearest whole k is exact, and k tells the sign. The sine of pi r is one polynomial on [-1/2, 1/2], off by
+    2^-60, with pi in two parts; the cosine is that of 1/2 - |r|. At most 1.5 units of f64."""
     f = Fn(f"math.{kind}.wide", [("x", "f32")], "f64")
-    (x0,) = f.params
-    a = f.let("a", x0.abs())
-    x = f.let("x", f.select(a.eq(float("inf")), float("nan"), x0))
-    # From here on every f32 is a multiple of 4.
-    x = f.let("x", f.select(a >= 2.0**26, x * 0.0, x))
-    return f.ret(half_turns(f, f.let("wide", x.cast("f64")), x0.cast("f64"), kind))
+    (x,) = f.params
+    k = f.let("k", x.round())
+    r = f.let("r", x - k)
+    odd = f.let("odd", f.op("ne", "u32", k.cast("i32").bits("u32") & 1, 0))
+    if kind == "sinpi":
+        zero = f.let("zero", r.eq(0.0))
+        r = f.let("r", f.select(odd, -r, r))
+        r = f.let("r", f.select(zero, f.op("copysign", "f32", 0.0, x), r))
+        wide = r = f.let("wide", r.cast("f64"))
+    else:
+        a = f.let("a", r.abs())
+        a = f.let("a", f.select(odd, a, -a))
+        r = f.let("wide", a.cast("f64") + f.let("start", f.select(odd, -0.5, 0.5)))
+    z = f.let("z", r * r)
+    pi, pi_lo = split(mp.pi)
+    h = f.let("h", r * pi)
+    l = f.let("l", f.fma(r, pi_lo, f.fma(r, pi, -h)))
+    y = f.let("y", f.fma(f.let("cube", z * r), f.poly(z, WHOLE_TURN), l) + h)
+    return f.ret(f.select(zero, wide, y) if kind == "sinpi" else y)
 
 
 def half_turns(f, x, x0, kind):

@@ -263,12 +263,12 @@ ATAN2 = fpminimax("(atan(sqrt(x))/sqrt(x)-1)/x", list(range(9)), "[1b-60;0.1716]
 
 
 def atan2():
-    """atan(|y| / |x|) with the smaller over the larger, as (n - d) / (n + d) if that is nearer to 0, then turned: pi/2 less it where
-    |y| > |x|, pi less that where x < 0."""
+    """atan(y / |x|) for y >= 0 with the smaller over the larger, as (n - d) / (n + d) if that is nearer to 0, and turned: pi/2 less
+    it where y > |x|, pi less that where x < 0. So the arc goes up or down from an eighth of a turn."""
     f = Fn("math.atan2.wide", [("y", "f32"), ("x", "f32")], "f64")
     y, x = f.params
     inf = float("inf")
-    b, a = f.let("b", y.abs()), f.let("a", x.abs())
+    b, a = y, f.let("a", x.abs())
     # Infinities count as ones against zeros, or against each other. What is not a number makes all of it so.
     av, bv = f.var("a", "f32", a), f.var("b", "f32", b)
     with f.if_(f.op("not", "bool", (a < inf) & (b < inf))):
@@ -283,15 +283,20 @@ def atan2():
     d = f.let("d", f.select(d.eq(0.0), 1.0, d))
     some = f.let("some", n > 0.0)
     half = f.let("half", n > d * single(double(mp.tan(mp.pi / 8))))
-    n, d = f.let("n", n.cast("f64")), f.let("d", d.cast("f64"))
-    t = f.let("t", f.let("num", f.select(half, n - d, n)) / f.let("den", f.select(half, n + d, d)))
+    # In eighths of a turn, where the arc begins.
+    start = f.let("start", f.op("select", "f32", half, 1.0, 0.0))
+    start = f.let("start", f.select(steep, 2.0 - start, start))
+    start = f.let("start", f.select(left, 4.0 - start, start)).cast("f64")
+    back = f.let("back", f.op("ne", "bool", steep, left))
+    m, d = f.let("m", f.select(back, -n, n).cast("f64")), f.let("d", d.cast("f64"))
+    less = f.let("less", f.select(half, f.select(back, 1.0, -1.0), 0.0))
+    t = f.let("t", f.let("num", f.fma(d, less, m)) / f.let("den", f.fma(-less, m, d)))
     z = f.let("z", t * t)
     w = f.let("w", f.fma(z * t, f.poly(z, ATAN2), t))
-    w = f.let("w", w + f.let("start", f.select(half, double(mp.pi / 4), 0.0)))
-    w = f.let("w", f.select(steep, double(mp.pi / 2) - w, w))
-    w = f.let("w", f.select(left, double(mp.pi) - w, w))
+    w = f.let("w", f.fma(start, double(mp.pi / 4), w))
     out = f.var("w", "f64", w)
     with f.if_(near_boundary(f, w) & some):
+        n = f.let("n", n.cast("f64"))
         f.set(out, f.let("exact", f.call("math.atan2.second", n, d, steep, left)))
         # The arc is less than its tangent by less than any unit: the quotient decides, and then down.
         tiny = f.let("tiny", (n < d * 2.0**-60) & f.op("not", "bool", steep | left))
@@ -300,7 +305,7 @@ def atan2():
         bits = f.let("bits", q.bits("u64"))
         odd = f.let("odd", (f.select(less, bits - 1, bits) | 1).bits("f64"))
         f.set(out, f.let("odd", f.select(tiny, odd, f.get(out))))
-    return f.ret(f.get(out).copysign(y.cast("f64")))
+    return f.ret(f.get(out))
 
 
 def text():

@@ -20,8 +20,8 @@ pub struct MathOp {
     pub doc: &'static str,
 }
 
-/// What a function of one operand gives for `-x`. A function in f64 of one that is odd or even has the magnitude of `x` for
-/// its operand; that of an odd one gives no negative result.
+/// What a function gives for `-x`, its first operand. A function in f64 of one that is odd or even has the magnitude of `x`
+/// for it; that of an odd one gives no negative result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parity {
     /// Nothing that is used.
@@ -60,7 +60,7 @@ macro_rules! math_ops {
             atanh (x) Odd FLOAT 3, "The inverse of `tanh`; infinite at -1 and 1.";
             cbrt (x) Odd FLOAT 1, "The cube root.";
             rsqrt (x) Neither FLOAT 1, "One over the square root.";
-            atan2 (y x) Neither FLOAT 1, "The angle of the point (`x`, `y`), between -pi and pi; `y` comes first.";
+            atan2 (y x) Odd FLOAT 1, "The angle of the point (`x`, `y`), between -pi and pi; `y` comes first.";
             pow (x y) Neither FLOAT 1, "`x` to the power of `y`, with IEEE 754's special cases.";
             hypot (x y) Neither FLOAT 1, "`sqrt(x * x + y * y)` with one rounding; an infinity wins over NaN.";
             erf (x) Odd FLOAT 5, "The error function.";

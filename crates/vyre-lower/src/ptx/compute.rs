@@ -359,7 +359,8 @@ impl Emit<'_> {
             ComputeOp::Neg => self.op(width, &format!("xor.{untyped}"), &[args[0], &sign]),
             ComputeOp::Abs => self.magnitude(ty, args[0]),
             ComputeOp::Copysign => {
-                let magnitude = self.magnitude(ty, args[0]);
+                let rest = format!("{:#x}", ty.mask() >> 1);
+                let magnitude = self.op(width, &format!("and.{untyped}"), &[args[0], &rest]);
                 let signs = self.op(width, &format!("and.{untyped}"), &[args[1], &sign]);
                 let nan = self.is_nan(ty, args[1]);
                 let plus = self.constant(Literal::from_bits(ty, 0));
