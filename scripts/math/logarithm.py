@@ -47,12 +47,12 @@ def tables():
         yield table(f"math.{name}.centers", "f64", [value for row in rows for value in row])
 
 
-def parts(f, z):
-    """z = 2^k m for z > 0, and the number i of m's step: k, i, m. Everything that decides is in the upper word."""
+def parts(f, z, row=1):
+    """z = 2^k m for z > 0, and the number i of m's step times `row`: k, i, m. Everything that decides is in the upper word."""
     b = f.let("b", z.bits("u64"))
     upper = f.let("upper", (b >> 32).cast("u32"))
     d = f.let("d", upper - (OFF >> 32))
-    i = f.let("i", (d >> (SHIFT - 32)) & (N - 1))
+    i = f.let("i", (d >> (SHIFT - 31 - row)) & (row * (N - 1)))
     k = f.let("k", (d.bits("i32") >> 20).cast("f64"))
     m = f.let("m", (upper - (d & 0xFFF00000)).cast("u64") << 32)
     return k, i, f.let("m", (m | (b & 0xFFFFFFFF)).bits("f64"))
@@ -60,8 +60,7 @@ def parts(f, z):
 
 def log_of(f, z, lost, name="log", base=mp.e):
     """The logarithm of z > 0, with what z lost by rounding, which counts where z is near 1."""
-    k, i, m = parts(f, z)
-    at = f.let("at", i << 1)
+    k, at, m = parts(f, z, 2)
     c = f.let("c", f.load(f"math.{name}.centers", "f64", at))
     center = f.let("center", f.load(f"math.{name}.centers", "f64", at + 1))
     r = f.let("r", f.fma(m, c, -1.0))
@@ -122,16 +121,15 @@ def one_more():
 
 
 def asinh():
-    """log(x + w) with w = sqrt(1 + x^2). Below 1/2, where the result is small, what the three roundings lost counts: the last one
-    is the rest of a sum, and half the rests of square and root over w, for which 1 / (2 w) need not be exact."""
+    """log(x + w) with w = sqrt(1 + x^2). Below 1/2, where the result is small, what the roundings lost counts: the rest of the sum,
+    and half of how much w^2 is less than 1 + x^2, because w is near 1."""
     f = Fn("math.asinh.wide", [("x", "f32")], "f64")
     (x,) = f.params
     wide = f.let("wide", x.cast("f64"))
-    t = f.let("t", f.fma(wide, wide, 1.0))
-    w = f.let("w", t.sqrt())
+    w = f.let("w", f.fma(wide, wide, 1.0).sqrt())
     z = f.let("z", wide + w)
-    rest = f.let("rest", f.fma(wide, wide, 1.0 - t) + f.fma(-w, w, t))
-    lost = f.let("lost", f.fma(rest, f.fma(t, -0.25, 0.75), wide - (z - w)))
+    more = f.let("more", f.fma(-wide, wide, f.fma(w, w, -1.0)))
+    lost = f.let("lost", f.fma(more, -0.5, wide - (z - w)))
     lost = f.let("lost", f.select(x < 0.5, lost, 0.0))
     y = log_of(f, z, lost)
     return f.ret(f.select(x < float("inf"), y, wide))

@@ -61,86 +61,69 @@ def hypot():
     return f.ret(f.select(either, float("inf"), w))
 
 
-# Centers of erf and erfc are the multiples of this, up to where everything narrow is 1 or 0.
-STEP = 1 / 64
-ERF_LAST, ERFC_LAST = 256, 656
+# Centers are the multiples of a step, up to the last one, where everything narrow is 1 or 0. Terms are how many of each series
+# count. Of erfc small results count too, so that it has finer steps.
+ERF = {"name": "erf", "of": mp.erf, "sign": 1, "step": 1 / 64, "last": 256, "terms": (8, 5, 3, 1)}
+ERFC = {"name": "erfc", "of": mp.erfc, "sign": -1, "step": 1 / 128, "last": 1312, "terms": (9, 7, 4, 1)}
 
 
 def erf_tables():
     """Slope and value at every center, side by side: they are read together."""
-    for name, function, sign, last in (("erf", mp.erf, 1, ERF_LAST), ("erfc", mp.erfc, -1, ERFC_LAST)):
-        centers = [mpf(i) * STEP for i in range(last + 1)]
-        rows = [(double(sign * 2 / mp.sqrt(mp.pi) * mp.exp(-c * c)), double(function(c))) for c in centers]
-        yield table(f"math.{name}.centers", "f64", [value for row in rows for value in row])
+    for it in (ERF, ERFC):
+        centers = [mpf(i) * it["step"] for i in range(it["last"] + 1)]
+        rows = [(double(it["sign"] * 2 / mp.sqrt(mp.pi) * mp.exp(-c * c)), double(it["of"](c))) for c in centers]
+        yield table(f"math.{it['name']}.centers", "f64", [value for row in rows for value in row])
 
 
-def erf_parts(f, name, i, k, r, narrow, degrees, exact):
-    """The value at the center c = k / 64, the slope there, and with it how much erf(c + r) is more for |r| <= 1/128.
+def from_center(f, it, i, k, r):
+    """The function at c + r, for the center c = k steps and r up to half a step: its value there, and the slope there times how
+    much erf(c + r) is more.
 
-    That is the integral of exp(-2 c t - t^2) over t from 0 to r, times the slope. In t^2 it is a series of few terms, whose
-    factors are the integrals of t^m exp(-2 c t): series in u = 2 c r. What is cut off is below 2^-56 of the result. The terms
-    from the degrees `exact` on are below 2^-28 together, so they are added up in f32, of `narrow` = (k r, r)."""
-    at = f.let("at", f.op("min", "u32", i, {"erf": ERF_LAST, "erfc": ERFC_LAST}[name]) << 1)
-    slope = f.let("slope", f.load(f"math.{name}.centers", "f64", at))
-    value = f.let("value", f.load(f"math.{name}.centers", "f64", at + 1))
-    series = []
-    for half, top in enumerate(degrees):
+    That is the integral of exp(-2 c t - t^2) over t from 0 to r, over the slope. In t^2 it is a series of few terms, whose
+    factors are the integrals of t^m exp(-2 c t): series in u = 2 c r. What is cut off is below 2^-56 of the result."""
+    at = f.let("at", f.op("min", "u32", i, it["last"]) << 1)
+    slope = f.let("slope", f.load(f"math.{it['name']}.centers", "f64", at))
+    value = f.let("value", f.load(f"math.{it['name']}.centers", "f64", at + 1))
+    w = f.let("w", k * r)
+    v = f.let("v", r * r)
+    sums = []
+    for half, count in enumerate(it["terms"]):
         m, scale = 2 * half, mpf(-1) ** half / mp.factorial(half)
-        series.append([
-            double(scale * (-2 * mpf(STEP)) ** n / mp.factorial(n) / (n + m + 1)) for n in range(top + 1)
-        ])
-    w, v = narrow[0], f.let("v", narrow[1] * narrow[1])
-    powers = {1: w}
-    for n in (2, 4):
-        powers[n] = f.let(f"w{n}", powers[n // 2] * powers[n // 2])
-    total = None
-    for coefficients, first in reversed(list(zip(series, exact))):
-        part = f.poly(w, [single(c) for c in coefficients[first:]])
-        for n in (4, 2, 1):
-            if first & n:
-                part = f.let("p", part * powers[n])
-        total = part if total is None else f.let("p", f.fma(v, total, part))
-    small = f.let("small", total.cast("f64"))
-    w, v = f.let("w", k * r), f.let("v", r * r)
-    total = small
-    for coefficients, first in reversed(list(zip(series, exact))):
-        if first == 1:
-            total = f.let("p", f.fma(v, coefficients[0], total))
-        elif first > 0:
-            part = f.poly(w, coefficients[:first])
-            total = f.let("p", f.fma(v, part, total) if coefficients is not series[0] else total + part)
-    return value, slope, f.let("rise", r * total)
+        sums.append(f.poly(w, [
+            double(scale * (-2 * mpf(it["step"])) ** n / mp.factorial(n) / (n + m + 1)) for n in range(count)
+        ]))
+    total = sums.pop()
+    while sums:
+        total = f.let("p", f.fma(v, total, sums.pop()))
+    return f.fma(slope, f.let("rise", r * total), value)
 
 
-def nearest_center(f, x, last):
-    """For x >= 0, held at the last center: the nearest one's number as u32 and f64, how far it is, exactly, and both in f32."""
-    x = f.let("held", f.select(x > last * STEP, last * STEP, x))
-    k = f.let("k", (x * (1 / STEP)).round())
-    r = f.let("r", f.fma(k, -STEP, x))
-    return k.cast("u32"), k.cast("f64"), r.cast("f64"), (k * r, r)
+def nearest_center(f, it, x):
+    """For x >= 0, held at the last center: the nearest one's number as u32 and f64, and how far it is, exactly."""
+    last = it["last"] * it["step"]
+    x = f.let("held", f.select(x > last, last, x))
+    k = f.let("k", (x * (1 / it["step"])).round())
+    r = f.let("r", f.fma(k, -it["step"], x))
+    return k.cast("u32"), k.cast("f64"), r.cast("f64")
 
 
 def erf():
     """A table of erf at multiples of 1/64, and the way from there. Beyond 4 it is 1 in every narrow type. At most 3 units."""
     f = Fn("math.erf.wide", [("x", "f32")], "f64")
-    value, slope, rise = erf_parts(f, "erf", *nearest_center(f, f.params[0], ERF_LAST), (7, 4, 2, 0), (6, 3, 0, 0))
-    return f.ret(f.fma(slope, rise, value))
+    return f.ret(from_center(f, ERF, *nearest_center(f, ERF, f.params[0])))
 
 
 def erfc_core():
-    """erfc(k / 64 + r) for 0 <= k <= 656, as erf; k r and r also in f32."""
-    f = Fn("math.erfc.core", [("i", "u32"), ("k", "f64"), ("r", "f64"), ("w", "f32"), ("s", "f32")], "f64")
-    i, k, r, w, s = f.params
-    value, slope, rise = erf_parts(f, "erfc", i, k, r, (w, s), (11, 7, 4, 2), (7, 4, 0, 0))
-    return f.ret(f.fma(slope, rise, value))
+    """erfc(k / 128 + r) for 0 <= k <= 1312, as erf."""
+    f = Fn("math.erfc.core", [("i", "u32"), ("k", "f64"), ("r", "f64")], "f64")
+    return f.ret(from_center(f, ERFC, *f.params))
 
 
 def erfc():
     """Of the magnitude, and 2 less that below 0. Beyond the table it rounds to 0 in every narrow type."""
     f = Fn("math.erfc.wide", [("x", "f32")], "f64")
     (x,) = f.params
-    i, k, r, narrow = nearest_center(f, f.let("a", x.abs()), ERFC_LAST)
-    y = f.let("y", f.call("math.erfc.core", i, k, r, *narrow))
+    y = f.let("y", f.call("math.erfc.core", *nearest_center(f, ERFC, f.let("a", x.abs()))))
     return f.ret(f.select(x < 0.0, 2.0 - y, y))
 
 
@@ -152,12 +135,11 @@ def gelu():
     last = 14.375
     a = f.let("a", x.abs())
     a = f.let("a", f.select(a > last, last, a))
-    k = f.let("k", (a * single(inverse / STEP)).round())
+    k = f.let("k", (a * single(inverse / ERFC["step"])).round())
     i, k = f.let("i", k.cast("u32")), f.let("k", k.cast("f64"))
     a = f.let("a", a.cast("f64"))
-    r = f.let("r", f.fma(a, inverse_low, f.fma(a, inverse, -(k * STEP))))
-    w = f.let("w", (k * r).cast("f32"))
-    y = f.let("y", f.call("math.erfc.core", i, k, r, w, r.cast("f32")))
+    r = f.let("r", f.fma(a, inverse_low, f.fma(a, inverse, -(k * ERFC["step"]))))
+    y = f.let("y", f.call("math.erfc.core", i, k, r))
     y = f.let("y", f.select(x > 0.0, 2.0 - y, y))
     h = f.let("held", f.select(x < -last, -last, x).cast("f64"))
     return f.ret(beyond_half(f, x, f.let("r", (h * 0.5) * y)))

@@ -145,7 +145,8 @@ def trigpi(kind):
     (x,) = f.params
     k = f.let("k", x.round())
     r = f.let("r", x - k)
-    odd = f.let("odd", f.op("ne", "u32", k.cast("i32").bits("u32") & 1, 0))
+    half = f.let("half", k * 0.5)
+    odd = f.let("odd", half.ne(half.trunc()))
     if kind == "sinpi":
         zero = f.let("zero", r.eq(0.0))
         r = f.let("r", f.select(odd, -r, r))

@@ -14,7 +14,7 @@ use vyre_foundation::ir::{
 };
 
 /// Lines that a thread's lanes may have together: beyond, registers run out. Measured with elementary functions on an H200.
-const LINES_MAX: usize = 260;
+const LINES_MAX: usize = 360;
 /// What a quotient or a root in f64 counts for: over its branch nothing of the next lane begins.
 const QUOTIENT_LINES: usize = 32;
 /// Trips of a loop that lanes may take one after the other.

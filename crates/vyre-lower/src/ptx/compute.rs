@@ -361,10 +361,17 @@ impl Emit<'_> {
             ComputeOp::Copysign => {
                 let rest = format!("{:#x}", ty.mask() >> 1);
                 let magnitude = self.op(width, &format!("and.{untyped}"), &[args[0], &rest]);
-                let signs = self.op(width, &format!("and.{untyped}"), &[args[1], &sign]);
-                let nan = self.is_nan(ty, args[1]);
-                let plus = self.constant(Literal::from_bits(ty, 0));
-                let signs = self.select(width, &nan, &plus, &signs);
+                let signs = if ty == DataType::F32 {
+                    // A difference that is NaN has no sign.
+                    let zero = self.assign(Width::B32, "ld.param.u32 {}, [zero]");
+                    let plain = self.op(width, "sub.rn.f32", &[args[1], &zero]);
+                    self.op(width, "and.b32", &[&plain, &sign])
+                } else {
+                    let signs = self.op(width, &format!("and.{untyped}"), &[args[1], &sign]);
+                    let nan = self.is_nan(ty, args[1]);
+                    let plus = self.constant(Literal::from_bits(ty, 0));
+                    self.select(width, &nan, &plus, &signs)
+                };
                 self.op(width, &format!("or.{untyped}"), &[&magnitude, &signs])
             }
             _ => {
