@@ -65,10 +65,13 @@ pub(super) struct Label(u32);
 
 /// The address where code is assembled; only distances matter.
 pub(super) const BASE: u64 = 1 << 32;
-/// Bytes of code for which there is room from the start.
+/// Bytes, branches and lines of code for which there is room from the start.
 const CODE_LIKELY: usize = 4096;
-/// Bytes of a constant.
-pub(super) const CONSTANT_BYTES: usize = 64;
+const BRANCHES_LIKELY: usize = 64;
+const MARKS_LIKELY: usize = 128;
+/// Words of a constant: as many as a vector has lanes of 32 bits.
+pub(super) const CONSTANT_WORDS: usize = 16;
+const CONSTANT_BYTES: usize = 4 * CONSTANT_WORDS;
 
 pub(super) struct Asm {
     encoder: Encoder,
@@ -78,8 +81,8 @@ pub(super) struct Asm {
     labels: Vec<Option<usize>>,
     /// Where a distance is missing: the end of the branch, and what it goes to.
     branches: Vec<(usize, Label)>,
-    constants: Vec<[u8; CONSTANT_BYTES]>,
-    known: FxHashMap<[u8; CONSTANT_BYTES], usize>,
+    constants: Vec<[u32; CONSTANT_WORDS]>,
+    known: FxHashMap<[u32; CONSTANT_WORDS], usize>,
     /// Where the code of a line starts, and which it is.
     marks: Vec<(usize, u32)>,
     error: Option<String>,
@@ -134,11 +137,11 @@ impl Asm {
             encoder: Encoder::new(64),
             templates: encode::templates(),
             code: Vec::with_capacity(CODE_LIKELY),
-            labels: Vec::new(),
-            branches: Vec::new(),
+            labels: Vec::with_capacity(BRANCHES_LIKELY),
+            branches: Vec::with_capacity(BRANCHES_LIKELY),
             constants: Vec::new(),
             known: FxHashMap::default(),
-            marks: Vec::new(),
+            marks: Vec::with_capacity(MARKS_LIKELY),
             error: None,
         }
     }
@@ -206,19 +209,24 @@ impl Asm {
 
     /// A jump or conditional jump, of the form with 32 bits.
     pub(super) fn branch(&mut self, code: Code, to: Label) {
-        match Instruction::with_branch(code, BASE + self.code.len() as u64) {
-            Ok(instruction) => self.push(&instruction),
-            Err(error) => self.fail(error.to_string()),
+        let Some(bytes) = encode::jump(code) else { return self.fail(format!("{code:?} is no jump")) };
+        if cfg!(debug_assertions) {
+            let start = self.code.len();
+            let end = BASE + (start + bytes.len()) as u64;
+            self.push(&Instruction::with_branch(code, end).expect("jumps have a target"));
+            assert_eq!(&self.code[start..], bytes, "{code:?}");
+        } else {
+            self.code.extend_from_slice(bytes);
         }
         self.branches.push((self.code.len(), to));
     }
 
     /// The address of a constant.
-    pub(super) fn constant(&mut self, bytes: [u8; CONSTANT_BYTES]) -> Mem {
+    pub(super) fn constant(&mut self, words: [u32; CONSTANT_WORDS]) -> Mem {
         let next = self.constants.len();
-        let place = *self.known.entry(bytes).or_insert(next);
+        let place = *self.known.entry(words).or_insert(next);
         if place == next {
-            self.constants.push(bytes);
+            self.constants.push(words);
         }
         let disp = BASE as i64 - ((place + 1) * CONSTANT_BYTES) as i64;
         Mem { base: Register::RIP, index: Register::None, scale: 1, disp }
@@ -238,7 +246,9 @@ impl Asm {
         }
         let entry = self.constants.len() * CONSTANT_BYTES;
         let mut bytes = Vec::with_capacity(entry + code.len());
-        self.constants.iter().rev().for_each(|constant| bytes.extend_from_slice(constant));
+        for word in self.constants.iter().rev().flatten() {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
         bytes.extend_from_slice(&code);
         self.marks.iter_mut().for_each(|(at, _)| *at += entry);
         Ok(MachineCode { bytes, entry, marks: self.marks })

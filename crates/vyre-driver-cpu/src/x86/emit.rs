@@ -7,7 +7,7 @@
 use super::allocate::{
     Constant, GP_SCRATCH, K_SCRATCH, Plan, RBP, RBX, RDI, RSP, Step, machine, vec_scratch,
 };
-use super::asm::{Arg, Asm, CONSTANT_BYTES, Label, Level, Mem, Width, gp32, gp64, kreg, vec};
+use super::asm::{Arg, Asm, CONSTANT_WORDS, Label, Level, Mem, Width, gp32, gp64, kreg, vec};
 use super::fit;
 use super::rows::{MOVDQU, Row, STORE};
 use crate::executable::MachineCode;
@@ -266,7 +266,7 @@ impl Emit<'_> {
             },
             Constant::Vector(at) => {
                 let lanes = self.vectors[at as usize];
-                Loc::Memory(self.lanes32(|lane| lanes[lane as usize]))
+                Loc::Memory(self.asm.constant(lanes))
             }
         };
         self.here.push((reg, place));
@@ -644,7 +644,7 @@ impl Emit<'_> {
 
     /// A constant of 32-bit lanes that are all the same, for any width.
     pub(super) fn splat32(&mut self, bits: u32) -> Mem {
-        self.lanes32(|_| bits)
+        self.asm.constant([bits; CONSTANT_WORDS])
     }
 
     /// A constant of 64-bit lanes that are all the same, for any width.
@@ -654,11 +654,7 @@ impl Emit<'_> {
 
     /// A constant of 32-bit lanes.
     pub(super) fn lanes32(&mut self, lane: impl Fn(u32) -> u32) -> Mem {
-        let mut bytes = [0; CONSTANT_BYTES];
-        for (place, four) in (0..).zip(bytes.chunks_exact_mut(4)) {
-            four.copy_from_slice(&lane(place).to_le_bytes());
-        }
-        self.asm.constant(bytes)
+        self.asm.constant(std::array::from_fn(|at| lane(at as u32)))
     }
 }
 

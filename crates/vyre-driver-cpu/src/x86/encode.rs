@@ -74,18 +74,65 @@ pub(super) fn keep(templates: Templates) {
 
 /// A register's number in its bank; `None` for banks that are not encoded here.
 fn number(reg: Register) -> Option<u8> {
-    let banks = [
-        (Register::ZMM0, 32),
-        (Register::YMM0, 32),
-        (Register::RAX, 16),
-        (Register::EAX, 16),
-        (Register::XMM0, 32),
-        (Register::K0, 8),
-        (Register::AX, 16),
-    ];
-    banks.into_iter().find_map(|(first, count)| {
-        let at = (reg as u32).wrapping_sub(first as u32);
-        (at < count).then_some(at as u8)
+    const OTHER: u8 = u8::MAX;
+    const NUMBERS: [u8; 256] = {
+        let banks = [
+            (Register::ZMM0, 32),
+            (Register::YMM0, 32),
+            (Register::RAX, 16),
+            (Register::EAX, 16),
+            (Register::XMM0, 32),
+            (Register::K0, 8),
+            (Register::AX, 16),
+        ];
+        let (mut numbers, mut bank) = ([OTHER; 256], 0);
+        while bank < banks.len() {
+            let (first, count) = banks[bank];
+            let mut at = 0;
+            while at < count {
+                numbers[first as usize + at] = at as u8;
+                at += 1;
+            }
+            bank += 1;
+        }
+        numbers
+    };
+    Some(NUMBERS[reg as usize]).filter(|number| *number != OTHER)
+}
+
+/// The bytes of one instruction: at most 15.
+struct Bytes {
+    bytes: [u8; 16],
+    len: usize,
+}
+
+impl Bytes {
+    fn push(&mut self, byte: u8) {
+        self.bytes[self.len] = byte;
+        self.len += 1;
+    }
+
+    fn extend<const N: usize>(&mut self, bytes: [u8; N]) {
+        self.bytes[self.len..self.len + N].copy_from_slice(&bytes);
+        self.len += N;
+    }
+}
+
+/// A jump to its own end, by 32 bits; `None` for jumps that nobody asks for.
+pub(super) fn jump(code: Code) -> Option<&'static [u8]> {
+    Some(match code {
+        Code::Jmp_rel32_64 => &[0xe9, 0, 0, 0, 0],
+        Code::Jb_rel32_64 => &[0x0f, 0x82, 0, 0, 0, 0],
+        Code::Jae_rel32_64 => &[0x0f, 0x83, 0, 0, 0, 0],
+        Code::Je_rel32_64 => &[0x0f, 0x84, 0, 0, 0, 0],
+        Code::Jne_rel32_64 => &[0x0f, 0x85, 0, 0, 0, 0],
+        Code::Jbe_rel32_64 => &[0x0f, 0x86, 0, 0, 0, 0],
+        Code::Ja_rel32_64 => &[0x0f, 0x87, 0, 0, 0, 0],
+        Code::Jl_rel32_64 => &[0x0f, 0x8c, 0, 0, 0, 0],
+        Code::Jge_rel32_64 => &[0x0f, 0x8d, 0, 0, 0, 0],
+        Code::Jle_rel32_64 => &[0x0f, 0x8e, 0, 0, 0, 0],
+        Code::Jg_rel32_64 => &[0x0f, 0x8f, 0, 0, 0, 0],
+        _ => return None,
     })
 }
 
@@ -98,7 +145,10 @@ pub(super) fn encode(
 ) -> bool {
     let memory = args.iter().position(|arg| matches!(arg, Arg::Mem(_))).map_or(0, |at| at + 1);
     let key = (code as u32) << 3 | memory as u32;
-    let template = templates.entry(key).or_insert_with(|| learn(code, args));
+    let template = match templates.get(&key) {
+        Some(template) => template,
+        None => templates.entry(key).or_insert_with(|| learn(code, args)),
+    };
     let Some(template) = template else { return false };
     let Some(mut parts) = Parts::new(template, args) else { return false };
     parts.mask = mask | u8::from(zero) << 7;
@@ -153,24 +203,37 @@ impl Parts {
         Some(parts)
     }
 
-    fn write(&self, template: &Template, args: &[Arg], out: &mut Vec<u8>) {
+    fn write(&self, template: &Template, args: &[Arg], code: &mut Vec<u8>) {
+        if let Form::Fixed = template.form {
+            return code.extend_from_slice(&template.bytes);
+        }
+        let start = code.len();
+        let mut out = Bytes { bytes: [0; 16], len: 0 };
+        self.put(template, args, start, &mut out);
+        // A copy of a fixed size is two moves, and one of the right size a call.
+        code.extend_from_slice(&out.bytes);
+        code.truncate(start + out.len);
+    }
+
+    /// Puts together what goes to `start` of the code.
+    fn put(&self, template: &Template, args: &[Arg], start: usize, out: &mut Bytes) {
         // The upper bits of registers: of the one in the middle, of the index, and of the one at the end or the base.
         let (r, x) = (self.reg >> 3 & 1, self.index >> 3 & 1);
         let b = (self.rm | self.opcode) >> 3 & 1;
         let mut unit = 1;
         match template.form {
-            Form::Fixed => return out.extend_from_slice(&template.bytes),
+            Form::Fixed => return,
             Form::Legacy { prefix, wide, escape } => {
                 let rex = wide << 3 | r << 2 | x << 1 | b;
                 let parts = [prefix, if rex == 0 { 0 } else { 0x40 | rex }, escape[0], escape[1]];
-                out.extend(parts.into_iter().filter(|byte| *byte != 0));
+                parts.into_iter().filter(|byte| *byte != 0).for_each(|byte| out.push(byte));
             }
             Form::Vex { map, last } => {
                 let last = last ^ self.vex << 3;
                 if map == 1 && last & 0x80 == 0 && x | b == 0 {
-                    out.extend_from_slice(&[0xc5, last | (r ^ 1) << 7]);
+                    out.extend([0xc5, last | (r ^ 1) << 7]);
                 } else {
-                    out.extend_from_slice(&[0xc4, map | (r << 7 | x << 6 | b << 5) ^ 0xe0, last]);
+                    out.extend([0xc4, map | (r << 7 | x << 6 | b << 5) ^ 0xe0, last]);
                 }
             }
             Form::Evex { payload: [first, second, third], unit: bytes } => {
@@ -178,7 +241,7 @@ impl Parts {
                 let x = if self.mem.is_some() { x } else { self.rm >> 4 & 1 };
                 let first = first ^ (r << 7 | x << 6 | b << 5 | self.reg & 16);
                 let third = third ^ (self.vex >> 4 & 1) << 3 | self.mask;
-                out.extend_from_slice(&[0x62, first, second ^ (self.vex & 15) << 3, third]);
+                out.extend([0x62, first, second ^ (self.vex & 15) << 3, third]);
             }
         }
         out.push(template.opcode | self.opcode & 7);
@@ -186,19 +249,21 @@ impl Parts {
             let modrm = modrm | (self.reg & 7) << 3;
             match &self.mem {
                 None => out.push(modrm | 0xc0 | self.rm & 7),
-                Some(mem) => self.address(mem, modrm, unit, args, out),
+                Some(mem) => self.address(mem, (modrm, unit), args, start, out),
             }
         }
-        out.extend(self.last);
+        if let Some(last) = self.last {
+            out.push(last);
+        }
         immediates(args, out);
     }
 
-    fn address(&self, mem: &Mem, modrm: u8, unit: i64, args: &[Arg], out: &mut Vec<u8>) {
+    fn address(&self, mem: &Mem, (modrm, unit): (u8, i64), args: &[Arg], start: usize, out: &mut Bytes) {
         if mem.base == Register::RIP {
             out.push(modrm | 5);
-            let behind = out.len() + 4 + usize::from(self.last.is_some()) + immediate_bytes(args);
+            let behind = start + out.len + 4 + usize::from(self.last.is_some()) + immediate_bytes(args);
             let distance = mem.disp - (BASE as i64 + behind as i64);
-            return out.extend_from_slice(&(distance as i32).to_le_bytes());
+            return out.extend((distance as i32).to_le_bytes());
         }
         let short = i8::try_from(mem.disp / unit).ok().filter(|_| mem.disp % unit == 0);
         let mode = match short {
@@ -210,25 +275,25 @@ impl Parts {
         if mem.index != Register::None || self.rm & 7 == 4 {
             let index = if mem.index == Register::None { 4 } else { self.index & 7 };
             let scale = mem.scale.trailing_zeros() as u8;
-            out.extend_from_slice(&[modrm | mode | 4, scale << 6 | index << 3 | self.rm & 7]);
+            out.extend([modrm | mode | 4, scale << 6 | index << 3 | self.rm & 7]);
         } else {
             out.push(modrm | mode | self.rm & 7);
         }
         match (mode, short) {
             (0, _) => {}
             (_, Some(short)) => out.push(short as u8),
-            (_, None) => out.extend_from_slice(&(mem.disp as i32).to_le_bytes()),
+            (_, None) => out.extend((mem.disp as i32).to_le_bytes()),
         }
     }
 }
 
-fn immediates(args: &[Arg], out: &mut Vec<u8>) {
+fn immediates(args: &[Arg], out: &mut Bytes) {
     for arg in args {
         match *arg {
             Arg::Imm8(imm) => out.push(imm),
-            Arg::Imm32(imm) => out.extend_from_slice(&imm.to_le_bytes()),
-            Arg::Imm32To64(imm) => out.extend_from_slice(&imm.to_le_bytes()),
-            Arg::Imm64(imm) => out.extend_from_slice(&imm.to_le_bytes()),
+            Arg::Imm32(imm) => out.extend(imm.to_le_bytes()),
+            Arg::Imm32To64(imm) => out.extend(imm.to_le_bytes()),
+            Arg::Imm64(imm) => out.extend(imm.to_le_bytes()),
             Arg::Reg(_) | Arg::Mem(_) => {}
         }
     }
