@@ -10,8 +10,8 @@
 
 use super::allocate::{Plan, scratch};
 use regalloc2::{
-    Allocation, Edit, Function as _, Inst, MachineEnv, Operand, OperandConstraint, OperandKind, OperandPos,
-    Output, PReg, PRegSet, ProgPoint, RegClass, SpillSlot, VReg,
+    Allocation, Edit, Function as _, Inst, InstRange, MachineEnv, Operand, OperandConstraint, OperandKind,
+    OperandPos, Output, PReg, PRegSet, ProgPoint, RegClass, SpillSlot, VReg,
 };
 use smallvec::SmallVec;
 use std::cmp::Reverse;
@@ -124,9 +124,13 @@ struct Fit<'a> {
     groups: Vec<u32>,
     /// By operand: the range of this use alone.
     alone: Vec<u32>,
+    /// By value: where it is, once that is decided.
+    homes: Vec<Allocation>,
     registers: SmallVec<[PReg; 64]>,
     /// By class: its registers among them.
     classes: [std::ops::Range<usize>; 3],
+    /// By block: its first and its last point.
+    blocks: Vec<Piece>,
     /// Words of a row of points.
     words: usize,
     /// By register, rows of points: when it is taken, and when steps destroy it.
@@ -137,6 +141,8 @@ struct Fit<'a> {
     owners: Vec<Owner>,
     /// Owners that are no more.
     unused: Vec<u32>,
+    /// The words that the range in hand has points in, each once, and its points there.
+    outline: Vec<(usize, u64)>,
     /// By range: the last look that found it in the way.
     seen: Vec<u32>,
     looks: u32,
@@ -160,6 +166,7 @@ pub(super) fn allocate(plan: &Plan<'_>, env: &MachineEnv) -> Option<Output> {
     });
     let words = (2 * plan.steps.len()).div_ceil(64);
     let rows = registers.len() * words;
+    let block = |insts: &InstRange| (2 * insts.first().index() as u32, 2 * insts.last().index() as u32 + 1);
     let nowhere = Value { block: NONE, point: 0, operand: NONE, uses: NONE };
     let mut fit = Fit {
         plan,
@@ -169,14 +176,17 @@ pub(super) fn allocate(plan: &Plan<'_>, env: &MachineEnv) -> Option<Output> {
         ranges: vec![Range::NEW; plan.vregs],
         groups: (0..plan.vregs as u32).collect(),
         alone: vec![NONE; plan.operands.len()],
+        homes: Vec::new(),
         registers,
         classes,
+        blocks: plan.ranges.iter().map(block).collect(),
         words,
         busy: Vec::new(),
         destroyed: vec![0; rows],
         heads: vec![NONE; rows],
         owners: Vec::with_capacity(2 * plan.vregs),
         unused: Vec::new(),
+        outline: Vec::new(),
         seen: Vec::new(),
         looks: 0,
         saves: [const { Vec::new() }; 3],
@@ -200,11 +210,6 @@ impl Fit<'_> {
         start..self.plan.ends[step] as usize
     }
 
-    fn points_of_block(&self, block: u32) -> Piece {
-        let insts = self.plan.ranges[block as usize];
-        (2 * insts.first().index() as u32, 2 * insts.last().index() as u32 + 1)
-    }
-
     fn often(&self, block: usize, depths: &[u32]) -> f32 {
         let cold = if self.plan.function.blocks[block].cold { COLD_FACTOR } else { 1.0 };
         LOOP_FACTOR.powi(depths[block].min(8) as i32) * cold
@@ -217,7 +222,7 @@ impl Fit<'_> {
         let plan = self.plan;
         for (at, insts) in plan.ranges.iter().enumerate() {
             let (often, block) = (self.often(at, depths), at as u32);
-            let (first, last) = self.points_of_block(block);
+            let (first, last) = self.blocks[at];
             for param in &plan.params[at] {
                 self.define(*param, block, first, NONE, often);
             }
@@ -258,8 +263,8 @@ impl Fit<'_> {
     /// the block that assigns it.
     fn find_pieces(&mut self) {
         // By block: the last value found alive where it starts, and until when.
-        let mut marks = vec![(NONE, 0); self.plan.ranges.len()];
-        let mut work: Vec<(u32, u32)> = Vec::new();
+        let mut marks = vec![(NONE, 0); self.blocks.len()];
+        let mut work: Vec<u32> = Vec::new();
         for at in 0..self.values.len() {
             let Value { block: home, point, mut uses, .. } = self.values[at];
             if home == NONE {
@@ -267,30 +272,27 @@ impl Fit<'_> {
             }
             // A step that assigns has the register until it is done.
             let (value, mut end, mut last_block) = (at as u32, point | 1, home);
+            let mut reach = |block: u32, last: u32, work: &mut Vec<u32>| {
+                if block == home {
+                    end = end.max(last);
+                    return;
+                }
+                let mark = &mut marks[block as usize];
+                if mark.0 == value {
+                    mark.1 = mark.1.max(last);
+                } else {
+                    *mark = (value, last);
+                    last_block = last_block.max(block);
+                    work.push(block);
+                }
+            };
             while uses != NONE {
                 let Use { block, point, next, .. } = self.uses[uses as usize];
                 uses = next;
-                if block == home {
-                    end = end.max(point);
-                    continue;
-                }
-                work.push((block, point));
-                while let Some((block, last)) = work.pop() {
-                    let mark = &mut marks[block as usize];
-                    if mark.0 == value {
-                        mark.1 = mark.1.max(last);
-                        continue;
-                    }
-                    *mark = (value, last);
-                    last_block = last_block.max(block);
+                reach(block, point, &mut work);
+                while let Some(block) = work.pop() {
                     for before in &self.plan.preds[block as usize] {
-                        let before = before.index() as u32;
-                        let (_, last) = self.points_of_block(before);
-                        if before == home {
-                            end = last;
-                        } else {
-                            work.push((before, last));
-                        }
+                        reach(before.index() as u32, self.blocks[before.index()].1, &mut work);
                     }
                 }
             }
@@ -299,7 +301,7 @@ impl Fit<'_> {
             for block in home + 1..=last_block {
                 let (found, last) = marks[block as usize];
                 if found == value {
-                    self.add_piece((self.points_of_block(block).0, last));
+                    self.add_piece((self.blocks[block as usize].0, last));
                 }
             }
             self.ranges[at].pieces = (start as u32, self.pieces.len() as u32);
@@ -460,7 +462,7 @@ impl Fit<'_> {
         // What must leave for it, where that costs least.
         let (mut least, mut best) = (weight, None);
         for at in self.classes[class as usize].clone() {
-            if self.meets(&self.destroyed, at, range) {
+            if self.meets(&self.destroyed, at) {
                 continue;
             }
             if let Some((sum, others)) = self.in_the_way(at, range, least) {
@@ -486,7 +488,8 @@ impl Fit<'_> {
     }
 
     /// A register that nobody has while the range is alive, if it is worth one.
-    fn free_register(&self, range: u32) -> Option<usize> {
+    fn free_register(&mut self, range: u32) -> Option<usize> {
+        self.trace(range);
         let Range { class, cost, near, fixed, crosses, .. } = self.ranges[range as usize];
         if cost <= 0.0 {
             return None;
@@ -495,7 +498,7 @@ impl Fit<'_> {
         let near = if let Some(Home::Register(at)) = near { Some(usize::from(at)) } else { None };
         let fixed = fixed.and_then(|fixed| self.registers.iter().position(|reg| *reg == fixed));
         let mut all = self.classes[class as usize].clone();
-        let is_free = |at: &usize| !self.meets(&self.busy, *at, range);
+        let is_free = |at: &usize| !self.meets(&self.busy, *at);
         if crosses {
             // Calls keep the last general registers.
             return all.rev().find(is_free);
@@ -503,11 +506,24 @@ impl Fit<'_> {
         fixed.into_iter().chain(near).find(is_free).or_else(|| all.find(is_free))
     }
 
-    fn meets(&self, rows: &[u64], at: usize, range: u32) -> bool {
+    /// Takes a range in hand.
+    fn trace(&mut self, range: u32) {
+        self.outline.clear();
+        let (start, end) = self.ranges[range as usize].pieces;
+        for piece in &self.pieces[start as usize..end as usize] {
+            for (word, bits) in words(*piece) {
+                match self.outline.last_mut() {
+                    Some(last) if last.0 == word => last.1 |= bits,
+                    _ => self.outline.push((word, bits)),
+                }
+            }
+        }
+    }
+
+    /// Whether a register's row has points of the range in hand.
+    fn meets(&self, rows: &[u64], at: usize) -> bool {
         let row = &rows[at * self.words..(at + 1) * self.words];
-        self.pieces(range as usize)
-            .iter()
-            .any(|piece| words(*piece).any(|(word, bits)| row[word] & bits != 0))
+        self.outline.iter().any(|(word, bits)| row[*word] & bits != 0)
     }
 
     /// The ranges in a register that meet another, and what they weigh if that is below `least`.
@@ -664,12 +680,13 @@ impl Fit<'_> {
     }
 
     fn home_of(&self, value: VReg) -> Allocation {
-        self.home(self.groups[value.vreg()])
+        self.homes[value.vreg()]
     }
 
     /// Writes down where operands are, and the moves.
     fn write(&mut self) {
         let plan = self.plan;
+        self.homes = self.groups.iter().map(|group| self.home(*group)).collect();
         self.output.allocs.reserve(plan.operands.len());
         self.output.inst_alloc_offsets.reserve(plan.steps.len());
         let mut calls = plan.calls.iter().peekable();
