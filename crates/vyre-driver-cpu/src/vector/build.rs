@@ -9,8 +9,10 @@ use super::code::{Block, BlockId, Function, Inst, IntCond, IntOp, Kind, Num, Op,
 use super::verify;
 use rustc_hash::FxHashMap;
 
-/// Registers of a small function: for as many there is room from the start.
+/// Registers, blocks and instructions of one of these in a small function: for as many there is room from the start.
 const REGS_LIKELY: usize = 512;
+const BLOCKS_LIKELY: usize = 64;
+const INSTS_LIKELY: usize = 128;
 
 /// What is known at some place: that of the registers below this number which is not forgotten.
 #[derive(Clone, Copy, Debug)]
@@ -48,15 +50,15 @@ impl Builder {
             lanes,
             kinds: Vec::with_capacity(REGS_LIKELY),
             constants: Vec::with_capacity(REGS_LIKELY),
-            blocks: Vec::new(),
-            order: Vec::new(),
+            blocks: Vec::with_capacity(BLOCKS_LIKELY),
+            order: Vec::with_capacity(BLOCKS_LIKELY),
             current: None,
             params: Vec::new(),
-            insts: Vec::new(),
+            insts: Vec::with_capacity(INSTS_LIKELY),
             known: FxHashMap::with_capacity_and_hasher(REGS_LIKELY, Default::default()),
             log: Vec::with_capacity(REGS_LIKELY),
             entry_known: Known(0),
-            targets: Vec::new(),
+            targets: Vec::with_capacity(BLOCKS_LIKELY),
             cold: false,
             cold_regions: 0,
             site: u32::MAX,
@@ -284,12 +286,12 @@ impl Builder {
     }
 
     fn push_known(&mut self, op: Op, kind: Kind) -> Reg {
-        if let Some(known) = self.known.get(&(op, kind)) {
-            return *known;
+        let next = Reg(self.kinds.len() as u32);
+        let reg = *self.known.entry((op, kind)).or_insert(next);
+        if reg == next {
+            self.push(op, kind);
+            self.log.push((op, kind, reg));
         }
-        let reg = self.push(op, kind);
-        self.known.insert((op, kind), reg);
-        self.log.push((op, kind, reg));
         reg
     }
 

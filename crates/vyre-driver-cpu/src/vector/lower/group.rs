@@ -44,7 +44,7 @@ pub(super) fn lower(plan: &Plan<'_>, lanes: u32, vectors: u32) -> Result<Functio
         value_slots: vec![None; values],
         local_slots: vec![None; locals],
         arrays: vec![None; locals],
-        trail: Vec::new(),
+        trail: Vec::with_capacity(values + locals),
         group: None,
         exec: Exec { masks: None, version: 0 },
         versions: 0,
