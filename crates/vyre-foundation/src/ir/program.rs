@@ -15,7 +15,7 @@ use crate::wire;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A name as it stands in text, without its sigil. Passes copy programs, and names with them.
 pub type Name = Arc<str>;
@@ -203,7 +203,8 @@ pub struct Program {
 
 struct Sealed {
     parts: ProgramParts,
-    digest: Digest,
+    /// Of what passes made it is taken when somebody asks, and mostly nobody does.
+    digest: OnceLock<Digest>,
 }
 
 impl Program {
@@ -212,8 +213,13 @@ impl Program {
         let parts = seal(parts)?;
         let payload = wire::payload(&parts);
         limit("bytes of wire form", payload.len(), wire::PAYLOAD_BYTES_MAX)?;
-        let digest = wire::digest(&payload);
+        let digest = wire::digest(&payload).into();
         Ok(Program { sealed: Arc::new(Sealed { parts, digest }) })
+    }
+
+    /// Seals what passes made of a program. They are taken at their word that its wire form is not too long.
+    pub(crate) fn made_by_passes(parts: ProgramParts) -> Result<Program, ProgramError> {
+        Ok(Program { sealed: Arc::new(Sealed { parts: seal(parts)?, digest: OnceLock::new() }) })
     }
 
     /// The program that does nothing: one lane, no buffers, no lines.
@@ -228,7 +234,7 @@ impl Program {
 
     /// The content digest.
     pub fn digest(&self) -> Digest {
-        self.sealed.digest
+        *self.sealed.digest.get_or_init(|| wire::digest(&wire::payload(&self.sealed.parts)))
     }
 
     /// The name without its `@`.
@@ -250,7 +256,7 @@ impl Program {
 impl PartialEq for Program {
     fn eq(&self, other: &Program) -> bool {
         Arc::ptr_eq(&self.sealed, &other.sealed)
-            || (self.sealed.digest == other.sealed.digest && self.sealed.parts == other.sealed.parts)
+            || (self.digest() == other.digest() && self.sealed.parts == other.sealed.parts)
     }
 }
 
@@ -258,7 +264,7 @@ impl Eq for Program {}
 
 impl std::hash::Hash for Program {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.sealed.digest.hash(state);
+        self.digest().hash(state);
     }
 }
 
@@ -275,8 +281,8 @@ pub fn is_name(name: &str) -> bool {
         && bytes.len() <= limits::NAME_BYTES_MAX
         && bytes[0] != b'.'
         && bytes[bytes.len() - 1] != b'.'
-        && !name.contains("..")
         && bytes.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_' || *b == b'.')
+        && bytes.windows(2).all(|pair| pair != b"..")
 }
 
 fn seal(mut parts: ProgramParts) -> Result<ProgramParts, ProgramError> {
@@ -492,7 +498,10 @@ struct Renumber<'a> {
     taken: FxHashSet<Cow<'a, str>>,
     /// The last suffix that a namesake got.
     suffixes: FxHashMap<&'a str, u32>,
-    scopes: Vec<Vec<u32>>,
+    /// What is assigned in the scopes that are open.
+    live: Vec<u32>,
+    /// How much of that there was where each scope but the outermost opened.
+    scopes: Vec<usize>,
 }
 
 impl<'a> Renumber<'a> {
@@ -506,7 +515,8 @@ impl<'a> Renumber<'a> {
             raw_names,
             taken,
             suffixes: FxHashMap::default(),
-            scopes: vec![Vec::new()],
+            live: Vec::with_capacity(raw_names.len()),
+            scopes: Vec::new(),
         }
     }
 
@@ -538,7 +548,7 @@ impl<'a> Renumber<'a> {
             State::Unseen | State::Dead(_) => self.name(raw)?,
         };
         self.states[raw as usize] = State::Live(id);
-        self.scopes.last_mut().expect("the outermost scope is never closed").push(raw);
+        self.live.push(raw);
         Ok(id)
     }
 
@@ -567,11 +577,12 @@ impl<'a> Renumber<'a> {
     }
 
     fn open(&mut self) {
-        self.scopes.push(Vec::new());
+        self.scopes.push(self.live.len());
     }
 
     fn close(&mut self) {
-        for raw in self.scopes.pop().expect("scopes open and close in pairs") {
+        let start = self.scopes.pop().expect("scopes open and close in pairs");
+        for raw in self.live.drain(start..) {
             if let State::Live(id) = self.states[raw as usize] {
                 self.states[raw as usize] = State::Dead(id);
             }

@@ -135,7 +135,7 @@ pub fn optimise(program: &ValidProgram) -> ValidProgram {
             seal(pass.name, parts.clone()).unwrap_or_else(|broken| panic!("{broken}"));
         }
     }
-    match Program::new(parts) {
+    match Program::made_by_passes(parts) {
         Ok(program) => ValidProgram::made_by_passes(program),
         Err(error) => panic!("{}", BrokenProgram { pass: "optimise", message: error.to_string() }),
     }
