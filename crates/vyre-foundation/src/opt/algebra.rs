@@ -106,7 +106,8 @@ impl<'a> Algebra<'a> {
             self.replaced.put(*result, operand);
             return false;
         }
-        self.definitions[result.index()] = Some(Definition { op: *op, ty: *ty, args: args.clone() });
+        let args = Args::from_slice(args);
+        self.definitions[result.index()] = Some(Definition { op: *op, ty: *ty, args });
         true
     }
 

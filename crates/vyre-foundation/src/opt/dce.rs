@@ -21,7 +21,9 @@ const NONE: u32 = u32::MAX;
 fn run(parts: &mut ProgramParts) {
     each_body(parts, |_, body| {
         cut_unreachable(&mut body.block);
-        super::liveness::delete_overwritten(body);
+        if !body.locals.is_empty() {
+            super::liveness::delete_overwritten(body);
+        }
         let needed = Needs::of(body).find();
         let mut site = 0;
         sweep(&mut body.block, &needed, &mut site);

@@ -29,14 +29,15 @@ pub(super) const PASS: Pass =
 
 fn run(parts: &mut ProgramParts) {
     each_body(parts, |around, body| {
+        let reads_stores = reads_stores(body);
+        // Then nothing reads what a line of the body writes.
+        if body.locals.is_empty() && !reads_stores {
+            return;
+        }
         let mut forward = Forward {
             around,
             replaced: Replacements::new(body),
-            in_bounds: if reads_stores(body) {
-                range::body_facts(around, body)
-            } else {
-                range::Sites::default()
-            },
+            in_bounds: if reads_stores { range::body_facts(around, body) } else { range::Sites::default() },
             lengths: vec![None; body.locals.len()],
             known: FxHashMap::default(),
             log: Vec::new(),

@@ -19,6 +19,10 @@ const LINES_MAX: usize = 8;
 
 fn run(parts: &mut ProgramParts) {
     each_body(parts, |around, body| {
+        // Only assignments of locals become selects.
+        if body.locals.is_empty() {
+            return;
+        }
         let mut convert = Convert { around, replaced: Replacements::new(body) };
         let mut block = std::mem::take(&mut body.block);
         convert.block(&mut block, body);
@@ -42,10 +46,17 @@ struct Convert<'a> {
 
 impl Convert<'_> {
     fn block(&mut self, block: &mut Block, body: &mut Body) {
-        let mut out = Vec::with_capacity(block.len());
-        for mut node in std::mem::take(block) {
-            self.replaced.apply(&mut node);
+        for node in &mut *block {
+            self.replaced.apply(node);
             node.blocks_mut().for_each(|inner| self.block(inner, body));
+        }
+        let fits =
+            |node: &Node| matches!(node, Node::If { then, otherwise, .. } if self.fits(then, otherwise));
+        if !block.iter().any(fits) {
+            return;
+        }
+        let mut out = Vec::with_capacity(block.len());
+        for node in std::mem::take(block) {
             match node {
                 Node::If { cond, then, otherwise } if self.fits(&then, &otherwise) => {
                     self.convert(cond, [then, otherwise], &mut out, body);
