@@ -13,7 +13,7 @@ use crate::config::DispatchConfig;
 use crate::error::BackendError;
 use crate::grid_sync::has_grid_sync;
 use crate::types::{default_supported_ops, unsupported};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use vyre_foundation::ir::{BufferId, BufferKind, Digest, Node, OpId, Program, ProgramParts, SyncOp, walk};
 use vyre_foundation::launch::{self, LaunchError};
@@ -69,14 +69,15 @@ impl CheckedProgram {
         let parts = valid.parts();
         let mut ops = Vec::new();
         let bodies = parts.functions.iter().map(|function| &function.body).chain([&parts.body]);
-        let mut seen = FxHashSet::default();
+        let mut seen = [false; 256];
         let (mut lines, mut traps) = (0, false);
         for body in bodies {
             walk(&body.block, |_, _, node| {
                 lines += 1;
                 traps |= matches!(node, Node::Trap { .. });
-                if seen.insert(node.op()) {
-                    ops.push(node.op());
+                let op = node.op();
+                if !std::mem::replace(&mut seen[usize::from(op.info().tag)], true) {
+                    ops.push(op);
                 }
             });
         }
