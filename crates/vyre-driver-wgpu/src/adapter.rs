@@ -13,6 +13,8 @@ pub struct WgpuConfig {
     pub adapter: Selection,
     /// How shaders for it are made.
     pub shaders: ShaderChoice,
+    /// How the host's bytes get to its memory and back.
+    pub memory: MemoryChoice,
     /// Where compiled kernels and verdicts are kept between processes; `None` keeps none.
     pub cache: Option<PathBuf>,
 }
@@ -46,9 +48,20 @@ pub enum ShaderChoice {
     Loose,
 }
 
+/// How bytes get to a device's memory and back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MemoryChoice {
+    /// In place where the device has the host's memory, by way of buffers for that elsewhere.
+    #[default]
+    Fastest,
+    /// By way of buffers for that.
+    Staged,
+}
+
 impl WgpuConfig {
     /// The device that `VYRE_WGPU_ADAPTER` names by number or by a part of its name, or the first; `none` is none at all.
-    /// `VYRE_WGPU_SHADERS` insists on `spirv`, `spirv-volatile` or `wgsl`. Kernels are kept in `VYRE_CACHE`, or in the user's directory for caches. An empty `VYRE_CACHE` keeps none.
+    /// `VYRE_WGPU_SHADERS` insists on `spirv`, `spirv-volatile` or `wgsl`, `VYRE_WGPU_MEMORY` on `staged`. Kernels are kept in
+    /// `VYRE_CACHE`, or in the user's directory for caches. An empty `VYRE_CACHE` keeps none.
     pub fn from_env() -> Result<WgpuConfig, BackendError> {
         let adapter = match std::env::var("VYRE_WGPU_ADAPTER") {
             Err(_) => Selection::First,
@@ -70,7 +83,15 @@ impl WgpuConfig {
                 return Err(unavailable(reason, "write `spirv`, `spirv-volatile` or `wgsl`, or unset it"));
             }
         };
-        Ok(WgpuConfig { adapter, shaders, cache: cache_dir(ID) })
+        let memory = match std::env::var("VYRE_WGPU_MEMORY").as_deref() {
+            Err(_) => MemoryChoice::Fastest,
+            Ok("staged") => MemoryChoice::Staged,
+            Ok(other) => {
+                let reason = format!("VYRE_WGPU_MEMORY is `{}`", other.escape_debug());
+                return Err(unavailable(reason, "write `staged`, or unset it"));
+            }
+        };
+        Ok(WgpuConfig { adapter, shaders, memory, cache: cache_dir(ID) })
     }
 }
 

@@ -5,15 +5,17 @@
 //! is abandoned.
 
 use crate::ID;
-use crate::adapter::{self, Adapter, Selection};
+use crate::adapter::{self, Adapter, MemoryChoice, WgpuConfig};
+use crate::memory::Kind;
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 use vyre_driver::BackendError;
-use wgpu::Features;
+use wgpu::{DeviceType, Features};
 
 thread_local! {
     static LAST_ERROR: Cell<Option<wgpu::Error>> = const { Cell::new(None) };
@@ -65,11 +67,16 @@ pub(crate) struct Device {
     pub(crate) adapter: Adapter,
     pub(crate) limits: wgpu::Limits,
     pub(crate) features: Features,
+    /// Why the host does not map storage, if it does not.
+    pub(crate) staged: Option<&'static str>,
     /// Lanes of its subgroups, if all have as many; else 0.
     pub(crate) subgroup_lanes: u32,
     state: Arc<State>,
     _instance: Kept<wgpu::Instance>,
 }
+
+/// Bytes that the host reads to see how fast it does: few enough for its caches.
+const SAMPLE_BYTES: usize = 256 << 10;
 
 /// What is used where a device has it.
 const WANTED: [Features; 8] = [
@@ -83,12 +90,30 @@ const WANTED: [Features; 8] = [
     Features::SUBGROUP,
 ];
 
+/// Why the host cannot map storage, or should not, if that is so.
+fn staged(adapter: &wgpu::Adapter, choice: MemoryChoice) -> Option<&'static str> {
+    let is_shared = match adapter.get_info().device_type {
+        DeviceType::IntegratedGpu | DeviceType::Cpu => true,
+        DeviceType::DiscreteGpu | DeviceType::VirtualGpu | DeviceType::Other => false,
+    };
+    match choice {
+        MemoryChoice::Staged => Some("that is asked for"),
+        MemoryChoice::Fastest if !is_shared => Some("the device has its own"),
+        MemoryChoice::Fastest if !adapter.features().contains(Features::MAPPABLE_PRIMARY_BUFFERS) => {
+            Some("wgpu does not map storage of this driver (MAPPABLE_PRIMARY_BUFFERS)")
+        }
+        MemoryChoice::Fastest => None,
+    }
+}
+
 impl Device {
-    pub(crate) fn open(selection: &Selection) -> Result<Device, BackendError> {
+    pub(crate) fn open(config: &WgpuConfig) -> Result<Device, BackendError> {
         let instance = adapter::instance();
-        let chosen = adapter::choose(&instance, selection)?;
+        let chosen = adapter::choose(&instance, &config.adapter)?;
         let (offered, limits) = (chosen.features(), chosen.limits());
-        let features = offered & WANTED.into_iter().fold(Features::empty(), |all, one| all | one);
+        let staged = staged(&chosen, config.memory);
+        let mapping = if staged.is_none() { Features::MAPPABLE_PRIMARY_BUFFERS } else { Features::empty() };
+        let features = mapping | offered & WANTED.into_iter().fold(Features::empty(), |all, one| all | one);
         let wanted = wgpu::DeviceDescriptor {
             label: Some("vyre"),
             required_features: features,
@@ -111,15 +136,50 @@ impl Device {
         let seen = Arc::clone(&state);
         raw.set_device_lost_callback(move |_, cause| seen.lose(cause));
         let kept = |value| Kept { value: ManuallyDrop::new(value), state: Arc::clone(&state) };
-        Ok(Device {
+        let mut device = Device {
             queue: Kept { value: ManuallyDrop::new(queue), state: Arc::clone(&state) },
             raw: Kept { value: ManuallyDrop::new(raw), state: Arc::clone(&state) },
             _instance: kept(instance),
             adapter,
             limits,
             features,
+            staged,
             subgroup_lanes,
             state,
+        };
+        if device.staged.is_none() {
+            device.staged = match device.reads_slowly() {
+                Ok(false) => None,
+                Ok(true) => Some("the host is slow to read what it maps of this driver's storage"),
+                Err(_) => Some("storage that the host maps cannot be had from this driver"),
+            };
+        }
+        Ok(device)
+    }
+
+    /// Whether the host reads storage that it maps much slower than memory of its own: what wgpu asks drivers for may be outside
+    /// its caches.
+    fn reads_slowly(&self) -> Result<bool, BackendError> {
+        let wanted = wgpu::BufferDescriptor {
+            label: None,
+            size: SAMPLE_BYTES as u64,
+            usage: Kind::Storage.usage(self),
+            mapped_at_creation: true,
+        };
+        let (own, mut copy) = (vec![1; SAMPLE_BYTES], vec![0; SAMPLE_BYTES]);
+        let mut fastest = |bytes: &[u8]| {
+            let times = (0..8).map(|_| {
+                let start = Instant::now();
+                copy.copy_from_slice(bytes);
+                std::hint::black_box(&mut copy);
+                start.elapsed()
+            });
+            times.min().unwrap_or_default()
+        };
+        self.watched("storage that the host maps", || {
+            let sample = self.raw.create_buffer(&wanted);
+            let Ok(view) = sample.get_mapped_range(..) else { return true };
+            fastest(&view) > 8 * fastest(&own)
         })
     }
 

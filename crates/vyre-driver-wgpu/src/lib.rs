@@ -21,7 +21,7 @@ mod probe;
 mod run;
 mod submit;
 
-pub use adapter::{Adapter, Selection, ShaderChoice, WgpuConfig, adapters};
+pub use adapter::{Adapter, MemoryChoice, Selection, ShaderChoice, WgpuConfig, adapters};
 pub use submit::Wgpu;
 
 /// A device behind wgpu as a backend.

@@ -2,15 +2,17 @@
 //!
 //! Buffers that come back to the pool keep their identity, so that the bind groups of the last dispatch serve the next.
 //! Memory that the host maps comes back only when it is known to be as the next user expects it; otherwise it is let go.
+//! Where the device has the host's memory, storage is mapped too, while nothing on the device uses it: [`Mapped`] has it for
+//! so long.
 //! When the device has no more memory, the pool is emptied and the allocation tried once more; then it is an error.
 
 use crate::ID;
 use crate::device::{Device, Kept};
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use vyre_driver::BackendError;
-use wgpu::BufferUsages;
+use wgpu::{BufferUsages, BufferView, BufferViewMut, MapMode, MapRangeError};
 
 /// Bytes that the pool keeps.
 const KEPT_BYTES_MAX: u64 = 1 << 30;
@@ -18,7 +20,7 @@ const KEPT_BYTES_MAX: u64 = 1 << 30;
 /// What a buffer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// Kernels read and write it.
+    /// Kernels read and write it. In the pool it is not mapped.
     Storage,
     /// The host reads it. In the pool it is not mapped.
     Readback,
@@ -27,9 +29,13 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    fn usage(self) -> BufferUsages {
+    pub(crate) fn usage(self, device: &Device) -> BufferUsages {
+        let storage = BufferUsages::STORAGE | BufferUsages::COPY_SRC | BufferUsages::COPY_DST;
         match self {
-            Kind::Storage => BufferUsages::STORAGE | BufferUsages::COPY_SRC | BufferUsages::COPY_DST,
+            Kind::Storage if device.staged.is_none() => {
+                storage | BufferUsages::MAP_READ | BufferUsages::MAP_WRITE
+            }
+            Kind::Storage => storage,
             Kind::Readback => BufferUsages::MAP_READ | BufferUsages::COPY_DST,
             Kind::Upload => BufferUsages::MAP_WRITE | BufferUsages::COPY_SRC,
         }
@@ -93,6 +99,71 @@ impl Drop for Memory {
     }
 }
 
+/// Memory that the host has mapped, or will have when nothing is awaited any more. No submission may use it until this is
+/// dropped.
+pub(crate) struct Mapped<'a> {
+    device: &'a Device,
+    /// Each once.
+    memories: Vec<&'a Memory>,
+    /// How many are not mapped yet.
+    pub(crate) awaited: Arc<AtomicUsize>,
+    has_failed: Arc<AtomicBool>,
+}
+
+impl<'a> Mapped<'a> {
+    /// Asks for memory, of which some may be named more than once. wgpu maps it when the device is looked at, after what uses
+    /// it now.
+    pub(crate) fn ask(
+        device: &'a Device,
+        mode: MapMode,
+        memories: impl Iterator<Item = &'a Memory>,
+    ) -> Result<Mapped<'a>, BackendError> {
+        let mut memories: Vec<&Memory> = memories.collect();
+        memories.sort_unstable_by_key(|memory| memory.buffer().id);
+        memories.dedup_by_key(|memory| memory.buffer().id);
+        let awaited = Arc::new(AtomicUsize::new(memories.len()));
+        let mapped = Mapped { device, memories, awaited, has_failed: Arc::default() };
+        device.watched("a mapping", || {
+            for memory in &mapped.memories {
+                let (awaited, has_failed) = (Arc::clone(&mapped.awaited), Arc::clone(&mapped.has_failed));
+                memory.raw().map_async(mode, .., move |result| {
+                    has_failed.fetch_or(result.is_err(), Ordering::Relaxed);
+                    awaited.fetch_sub(1, Ordering::Release);
+                });
+            }
+        })?;
+        Ok(mapped)
+    }
+
+    /// What is in one of them.
+    pub(crate) fn view(&self, memory: &Memory) -> Result<BufferView, BackendError> {
+        self.found(|| memory.raw().get_mapped_range(..))
+    }
+
+    /// The same to write to.
+    pub(crate) fn view_mut(&self, memory: &Memory) -> Result<BufferViewMut, BackendError> {
+        self.found(|| memory.raw().get_mapped_range_mut(..))
+    }
+
+    fn found<T>(&self, find: impl FnOnce() -> Result<T, MapRangeError>) -> Result<T, BackendError> {
+        let found = self.device.watched("a mapping", find)?;
+        found.ok().filter(|_| !self.has_failed.load(Ordering::Relaxed)).ok_or_else(|| {
+            self.device.lose("memory could not be mapped");
+            self.device.lost()
+        })
+    }
+}
+
+impl Drop for Mapped<'_> {
+    fn drop(&mut self) {
+        let unmap = || self.memories.iter().for_each(|memory| memory.raw().unmap());
+        // What stays mapped is of no use to anyone, and nobody would know.
+        if self.device.watched("a mapping", unmap).is_err() {
+            self.device.lose("memory could not be unmapped");
+        }
+    }
+}
+
 /// Whole words, at least four; sizes differ by an eighth at most, so that memory of one dispatch fits the next.
 fn size_class(byte_len: u64) -> u64 {
     let step = (byte_len.next_power_of_two() / 16).max(16);
@@ -128,7 +199,8 @@ impl Pool {
 
     fn create(&self, kind: Kind, size: u64, asked: u64) -> Result<Buffer, BackendError> {
         let mapped_at_creation = kind == Kind::Upload;
-        let wanted = wgpu::BufferDescriptor { label: None, size, usage: kind.usage(), mapped_at_creation };
+        let wanted =
+            wgpu::BufferDescriptor { label: None, size, usage: kind.usage(&self.device), mapped_at_creation };
         let create = || self.device.watched("a device buffer", || self.device.raw.create_buffer(&wanted));
         let first = create();
         let raw = match first {
@@ -179,5 +251,34 @@ impl Pool {
     fn lock(&self) -> MutexGuard<'_, Free> {
         // Nothing panics while the lock is held half-way through a change.
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::WgpuConfig;
+
+    #[test]
+    fn a_mapping_that_fails_is_an_error() {
+        let opened = WgpuConfig::from_env().and_then(|config| Device::open(&config));
+        let device = match opened.map(|device| (device.staged, device)) {
+            Ok((None, device)) => Arc::new(device),
+            Ok((Some(reason), _)) => return eprintln!("SKIP mappings on wgpu: memory is staged: {reason}"),
+            Err(error) => return eprintln!("SKIP mappings on wgpu: {error}"),
+        };
+        let memory = Pool::new(Arc::clone(&device)).allocate(Kind::Storage, 64).expect("it fits");
+        let ask = || Mapped::ask(&device, MapMode::Write, [&memory, &memory].into_iter());
+        for _ in 0..2 {
+            let mapped = ask().unwrap_or_else(|error| panic!("{error}"));
+            device.look().expect("it is there");
+            assert_eq!(mapped.awaited.load(Ordering::Acquire), 0);
+            mapped.view_mut(&memory).expect("it is mapped").slice(..).fill(1);
+        }
+        let [_held, again] = [ask(), ask()].map(|asked| asked.unwrap_or_else(|error| panic!("{error}")));
+        device.look().expect("it is there");
+        let Err(error) = again.view(&memory) else { panic!("it is mapped twice") };
+        assert!(error.to_string().contains("Fix:"), "{error}");
+        assert!(device.is_lost());
     }
 }

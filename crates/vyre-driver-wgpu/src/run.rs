@@ -1,13 +1,14 @@
 //! One submission, from its encoder to its bytes.
 
 use crate::kernel::Kernel;
-use crate::memory::{Kind, Memory};
+use crate::memory::{Kind, Mapped, Memory};
 use crate::submit::{Bound, Clock, TIMES_BYTES, Wgpu};
+use rustc_hash::FxHashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use vyre_driver::BackendError;
 use vyre_driver::queue::{Launch, Read, Stop, Times, Work};
+use wgpu::MapMode;
 
 /// Launches in one command buffer. More go in several, each waited for.
 const LAUNCHES_MAX: usize = 4096;
@@ -30,13 +31,32 @@ struct Prepared<'a> {
     bound: Arc<Bound>,
 }
 
-/// Where things lie in the buffer that the host reads, in bytes.
-struct Readback {
-    memory: Memory,
-    trap_at: Option<usize>,
-    times_at: Option<usize>,
-    /// Each range, from its first whole word on.
-    ranges_at: Vec<usize>,
+/// Where the host finds bytes.
+struct Place<'a> {
+    /// The memory that has them, if the host maps that; else they are copied to memory for it.
+    mapped: Option<&'a Memory>,
+    offset: usize,
+}
+
+/// What the host will look at.
+struct Readback<'a> {
+    /// What is copied, with the whole words around it.
+    copy: Option<Memory>,
+    trap: Option<Place<'a>>,
+    times: Option<Place<'a>>,
+    ranges: Vec<Place<'a>>,
+}
+
+impl<'a> Readback<'a> {
+    /// Everything that the host maps.
+    fn memories<'b>(&'b self) -> impl Iterator<Item = &'b Memory> + use<'a, 'b> {
+        let places = self.ranges.iter().chain(&self.trap);
+        places.filter_map(|place| place.mapped).chain(&self.copy)
+    }
+
+    fn memory<'b>(&'b self, place: &Place<'b>) -> &'b Memory {
+        place.mapped.or(self.copy.as_ref()).expect("it is copied if it is not mapped")
+    }
 }
 
 /// The whole words around a range of bytes: where they begin, and how many bytes they have.
@@ -45,8 +65,8 @@ fn around(offset: usize, byte_len: usize) -> (usize, usize) {
     (first, (offset + byte_len).next_multiple_of(WORD) - first)
 }
 
-impl Submission<'_> {
-    pub(crate) fn run(&self, mut work: Work<'_, Wgpu>, stop: &Stop<'_>) -> Result<Times, BackendError> {
+impl<'a> Submission<'a> {
+    pub(crate) fn run(&self, mut work: Work<'a, Wgpu>, stop: &Stop<'_>) -> Result<Times, BackendError> {
         let once = self.prepare(&work.launches)?;
         let again = self.prepare(&work.repeated)?;
         let turns = std::iter::repeat_n(&again, work.repeat_count as usize).flatten();
@@ -81,18 +101,24 @@ impl Submission<'_> {
             self.queue.wait(&encoded, None, stop)?;
         };
         let enqueue = self.start.elapsed();
-        let arrived = self.map(readback.as_ref(), staged)?;
-        self.queue.wait(&index, arrived.as_ref(), stop)?;
-        let mut times = Times { device_ns: None, enqueue };
-        if let Some(readback) = readback {
-            let kernels = || once.iter().chain(&again).map(|one| one.kernel);
-            times.device_ns = self.take(readback, &mut work.reads, kernels())?;
+        self.keep(staged)?;
+        let Some(readback) = readback else {
+            self.queue.wait(&index, None, stop)?;
+            return Ok(Times { device_ns: None, enqueue });
+        };
+        let mapped = Mapped::ask(device, MapMode::Read, readback.memories())?;
+        self.queue.wait(&index, Some(&mapped.awaited), stop)?;
+        let kernels = once.iter().chain(&again).map(|one| one.kernel);
+        let taken = self.take(&readback, &mapped, &mut work.reads, kernels);
+        drop(mapped);
+        if let Some(copy) = readback.copy {
+            copy.keep();
         }
-        Ok(times)
+        Ok(Times { device_ns: taken?, enqueue })
     }
 
-    fn prepare<'a>(&self, launches: &'a [Launch<'_, Wgpu>]) -> Result<Vec<Prepared<'a>>, BackendError> {
-        let prepare = |launch: &'a Launch<'_, Wgpu>| {
+    fn prepare<'b>(&self, launches: &'b [Launch<'_, Wgpu>]) -> Result<Vec<Prepared<'b>>, BackendError> {
+        let prepare = |launch: &'b Launch<'_, Wgpu>| {
             Ok(Prepared { kernel: &launch.kernel, bound: self.queue.bound(launch, self.status)? })
         };
         launches.iter().map(prepare).collect()
@@ -106,10 +132,10 @@ impl Submission<'_> {
     }
 
     /// One pass. The first and the last of a submission take the time.
-    fn launch<'a>(
+    fn launch<'b>(
         &self,
         encoder: &mut wgpu::CommandEncoder,
-        launches: impl Iterator<Item = &'a Prepared<'a>>,
+        launches: impl Iterator<Item = &'b Prepared<'b>>,
         is_first: bool,
         is_last: bool,
     ) {
@@ -135,113 +161,114 @@ impl Submission<'_> {
         }
     }
 
+    /// The memory that only this work uses, which is what it writes: others may launch kernels that read the rest, and no
+    /// submission may use what is mapped.
+    fn own(&self, work: &Work<'a, Wgpu>) -> FxHashSet<u64> {
+        let is_looked_at = self.status.is_some() || !work.reads.is_empty();
+        if self.queue.device.staged.is_some() || !is_looked_at {
+            return FxHashSet::default();
+        }
+        let launches = work.launches.iter().chain(&work.repeated);
+        let bound = launches.flat_map(|launch| launch.buffers.iter().zip(&launch.kernel.bindings.buffers));
+        let written = bound.filter(|(_, (_, writable))| *writable).map(|((memory, _), _)| *memory);
+        let given = work.clears.iter().copied().chain(work.uploads.iter().map(|(memory, ..)| *memory));
+        written.chain(given).chain(self.status).map(|memory| memory.buffer().id).collect()
+    }
+
     /// What the host will look at, if anything.
-    fn readback(&self, work: &Work<'_, Wgpu>) -> Result<Option<Readback>, BackendError> {
-        let mut end = 0;
-        let mut place = |byte_len: usize| {
+    fn readback(&self, work: &Work<'a, Wgpu>) -> Result<Option<Readback<'a>>, BackendError> {
+        let (mut end, own) = (0, self.own(work));
+        let mut place = |memory: Option<&'a Memory>, offset: usize, byte_len: usize| {
+            let mapped = memory.filter(|memory| own.contains(&memory.buffer().id));
+            if mapped.is_some() {
+                return Place { mapped, offset };
+            }
+            let (first, byte_len) = around(offset, byte_len);
             end += byte_len;
-            end - byte_len
+            Place { mapped, offset: end - byte_len + offset - first }
         };
-        let times_at = self.clock.map(|_| place(TIMES_BYTES as usize));
-        let trap_at = self.status.map(|_| place(WORD));
-        let ranges = work.reads.iter().map(|read| place(around(read.offset, read.byte_len).1));
-        let ranges_at = ranges.collect();
-        if end == 0 {
-            return Ok(None);
-        }
-        let memory = self.queue.pool.allocate(Kind::Readback, end)?;
-        Ok(Some(Readback { memory, trap_at, times_at, ranges_at }))
+        let times = self.clock.map(|_| place(None, 0, TIMES_BYTES as usize));
+        let trap = self.status.map(|status| place(Some(status), 0, WORD));
+        let ranges = work.reads.iter().map(|read| place(Some(read.memory), read.offset, read.byte_len));
+        let ranges: Vec<_> = ranges.collect();
+        let copy = (end > 0).then(|| self.queue.pool.allocate(Kind::Readback, end)).transpose()?;
+        let readback = Readback { copy, trap, times, ranges };
+        let is_empty = readback.memories().next().is_none();
+        Ok((!is_empty).then_some(readback))
     }
 
-    fn fetch(&self, encoder: &mut wgpu::CommandEncoder, work: &Work<'_, Wgpu>, readback: &Readback) {
-        let to = readback.memory.raw();
-        let mut copy = |from: &wgpu::Buffer, first: usize, at: usize, byte_len: usize| {
-            if byte_len > 0 {
-                encoder.copy_buffer_to_buffer(from, first as u64, to, at as u64, byte_len as u64);
+    /// Copies what the host does not map where it is.
+    fn fetch(&self, encoder: &mut wgpu::CommandEncoder, work: &Work<'_, Wgpu>, readback: &Readback<'_>) {
+        let Some(to) = readback.copy.as_ref().map(Memory::raw) else { return };
+        let mut copy = |from: &Memory, offset: usize, byte_len: usize, place: &Place<'_>| {
+            let (first, byte_len) = around(offset, byte_len);
+            if byte_len > 0 && place.mapped.is_none() {
+                let at = (place.offset - (offset - first)) as u64;
+                encoder.copy_buffer_to_buffer(from.raw(), first as u64, to, at, byte_len as u64);
             }
         };
-        if let (Some(status), Some(at)) = (self.status, readback.trap_at) {
-            copy(status.raw(), 0, at, WORD);
+        if let (Some(status), Some(place)) = (self.status, &readback.trap) {
+            copy(status, 0, WORD, place);
         }
-        for (Read { memory, offset, byte_len, .. }, at) in work.reads.iter().zip(&readback.ranges_at) {
-            let (first, byte_len) = around(*offset, *byte_len);
-            copy(memory.raw(), first, *at, byte_len);
+        for (Read { memory, offset, byte_len, .. }, place) in work.reads.iter().zip(&readback.ranges) {
+            copy(memory, *offset, *byte_len, place);
         }
-        if let (Some(clock), Some(at)) = (self.clock, readback.times_at) {
+        if let (Some(clock), Some(place)) = (self.clock, &readback.times) {
             encoder.resolve_query_set(&clock.queries, 0..2, &clock.resolved, 0);
-            encoder.copy_buffer_to_buffer(&clock.resolved, 0, to, at as u64, TIMES_BYTES);
+            encoder.copy_buffer_to_buffer(&clock.resolved, 0, to, place.offset as u64, TIMES_BYTES);
         }
     }
 
-    /// Asks for the host's views: of what was uploaded from, which is then kept, and of what is read back, which is then
-    /// said to have arrived.
-    fn map(
-        &self,
-        readback: Option<&Readback>,
-        staged: Option<Memory>,
-    ) -> Result<Option<Arc<AtomicBool>>, BackendError> {
-        self.queue.device.watched("a readback", || {
-            if let Some(staged) = staged {
-                let raw = staged.raw().clone();
-                raw.map_async(wgpu::MapMode::Write, .., move |mapped| {
-                    if mapped.is_ok() {
-                        staged.keep();
-                    }
-                });
-            }
-            readback.map(|readback| {
-                let arrived = Arc::new(AtomicBool::new(false));
-                let told = Arc::clone(&arrived);
-                let tell = move |_| told.store(true, Ordering::Release);
-                readback.memory.raw().map_async(wgpu::MapMode::Read, .., tell);
-                arrived
-            })
+    /// Keeps what was uploaded from, once the host has it again.
+    fn keep(&self, staged: Option<Memory>) -> Result<(), BackendError> {
+        let Some(staged) = staged else { return Ok(()) };
+        let raw = staged.raw().clone();
+        self.queue.device.watched("an upload", || {
+            raw.map_async(MapMode::Write, .., move |mapped| {
+                if mapped.is_ok() {
+                    staged.keep();
+                }
+            });
         })
     }
 
     /// Takes out what arrived: bytes, times, and the first trap, which is an error.
-    fn take<'a>(
+    fn take<'b>(
         &self,
-        readback: Readback,
+        readback: &Readback<'_>,
+        mapped: &Mapped<'_>,
         reads: &mut [Read<'_, Wgpu>],
-        mut kernels: impl Iterator<Item = &'a Kernel>,
+        mut kernels: impl Iterator<Item = &'b Kernel>,
     ) -> Result<Option<u64>, BackendError> {
-        let device = &self.queue.device;
-        let view = device.watched("a readback", || readback.memory.raw().get_mapped_range(..))?;
-        let Ok(view) = view else {
-            device.lose("a readback could not be mapped");
-            return Err(device.lost());
+        let words = |place: &Place<'_>, count: usize| {
+            let view = mapped.view(readback.memory(place))?;
+            let words = view[place.offset..place.offset + count * WORD].chunks_exact(WORD);
+            let words = words.map(|word| u32::from_le_bytes(word.try_into().expect("four bytes")));
+            Ok::<Vec<u32>, BackendError>(words.collect())
         };
-        let word = |at: usize| u32::from_le_bytes(view[at..at + WORD].try_into().expect("four bytes"));
-        let trap = readback.trap_at.map(word).filter(|trap| *trap != 0);
-        if trap.is_none() {
-            for (Read { offset, byte_len, out, .. }, at) in reads.iter_mut().zip(&readback.ranges_at) {
-                let at = at + *offset % WORD;
-                out.extend_from_slice(&view[at..at + *byte_len]);
+        let trap = readback.trap.as_ref().map(|place| words(place, 1)).transpose()?;
+        if let Some(trap) = trap.map(|words| words[0]).filter(|trap| *trap != 0) {
+            // Sequences of several launches have no traps, so there is one kernel that can have recorded it.
+            let kernel = kernels.find(|kernel| !kernel.traps.is_empty());
+            let found = kernel.and_then(|kernel| kernel.traps.get(!trap as usize));
+            let (code, place) = *found.ok_or_else(|| {
+                BackendError::new(format!(
+                    "the device recorded trap {trap:#x}, which the program does not have. Fix: report it"
+                ))
+            })?;
+            return Err(BackendError::Trap { code, place, lane: None });
+        }
+        for (Read { byte_len, out, .. }, place) in reads.iter_mut().zip(&readback.ranges) {
+            if *byte_len > 0 {
+                let view = mapped.view(readback.memory(place))?;
+                out.extend_from_slice(&view[place.offset..place.offset + *byte_len]);
             }
         }
-        let ticks = |at: usize| u64::from(word(at)) | u64::from(word(at + WORD)) << 32;
-        let period = f64::from(device.queue.get_timestamp_period());
-        let device_ns = readback
-            .times_at
-            .map(|at| (ticks(at + 2 * WORD).saturating_sub(ticks(at)) as f64 * period) as u64);
-        drop(view);
-        device.watched("a readback", || readback.memory.raw().unmap())?;
-        readback.memory.keep();
-        match trap {
-            None => Ok(device_ns),
-            Some(trap) => {
-                // Sequences of several launches have no traps, so there is one kernel that can have recorded it.
-                let kernel = kernels.find(|kernel| !kernel.traps.is_empty());
-                let found = kernel.and_then(|kernel| kernel.traps.get(!trap as usize));
-                let (code, place) = *found.ok_or_else(|| {
-                    BackendError::new(format!(
-                        "the device recorded trap {trap:#x}, which the program does not have. Fix: report it"
-                    ))
-                })?;
-                Err(BackendError::Trap { code, place, lane: None })
-            }
-        }
+        let Some(times) = &readback.times else { return Ok(None) };
+        let words = words(times, 4)?;
+        let ticks = |at: usize| u64::from(words[at]) | u64::from(words[at + 1]) << 32;
+        let period = f64::from(self.queue.device.queue.get_timestamp_period());
+        Ok(Some((ticks(2).saturating_sub(ticks(0)) as f64 * period) as u64))
     }
 }
 
@@ -266,8 +293,12 @@ fn copy_staged(encoder: &mut wgpu::CommandEncoder, work: &Work<'_, Wgpu>, staged
 
 impl Wgpu {
     /// Hands bytes over. They are in the memory that is returned, one upload's whole words behind the other's, and must be
-    /// copied from there; or, if none is, wgpu has them and writes them before the next submission.
+    /// copied from there; or, if none is, they are where they go, or wgpu has them and writes them before the next submission.
     fn upload(&self, uploads: &[(&Memory, usize, &[u8])]) -> Result<Option<Memory>, BackendError> {
+        if self.device.staged.is_none() {
+            self.upload_in_place(uploads)?;
+            return Ok(None);
+        }
         let byte_len: usize = uploads.iter().map(|(.., bytes)| bytes.len().next_multiple_of(WORD)).sum();
         if byte_len == 0 || byte_len > STAGED_BYTES_MAX || !uploads.iter().all(is_whole) {
             uploads.iter().try_for_each(|upload| self.write(upload))?;
@@ -289,6 +320,17 @@ impl Wgpu {
         drop(view);
         self.device.watched("an upload", || staged.raw().unmap())?;
         Ok(Some(staged))
+    }
+
+    /// Writes bytes where they go: nobody else uses what is uploaded to.
+    fn upload_in_place(&self, uploads: &[(&Memory, usize, &[u8])]) -> Result<(), BackendError> {
+        let some = || uploads.iter().filter(|(.., bytes)| !bytes.is_empty());
+        let mapped = Mapped::ask(&self.device, MapMode::Write, some().map(|(memory, ..)| *memory))?;
+        self.arrive(&mapped.awaited)?;
+        for (memory, offset, bytes) in some() {
+            mapped.view_mut(memory)?.slice(*offset..*offset + bytes.len()).copy_from_slice(bytes);
+        }
+        Ok(())
     }
 
     fn write(&self, upload: &(&Memory, usize, &[u8])) -> Result<(), BackendError> {

@@ -11,7 +11,7 @@ use crate::memory::{Kind, Memory, Pool};
 use crate::probe::{self, Verdict};
 use crate::run::Submission;
 use rustc_hash::FxHashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use vyre_driver::admission::CheckedProgram;
@@ -103,7 +103,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Wgpu {
     /// Opens the device that is asked for.
     pub fn open(config: &WgpuConfig) -> Result<Wgpu, BackendError> {
-        let device = Arc::new(Device::open(&config.adapter)?);
+        let device = Arc::new(Device::open(config)?);
         let cache = config.cache.as_ref().and_then(|dir| match DiskCache::open(dir, CACHE_BYTES_MAX) {
             Ok(cache) => Some(cache),
             Err(error) => {
@@ -305,11 +305,11 @@ impl Wgpu {
     }
 
     /// Looks at a submission for a moment, and says whether it has ended.
-    fn ends_soon(&self, arrived: Option<&Arc<AtomicBool>>) -> Result<bool, BackendError> {
+    fn ends_soon(&self, awaited: Option<&Arc<AtomicUsize>>) -> Result<bool, BackendError> {
         let start = Instant::now();
         while !self.device.adapter.is_software && start.elapsed() < SPIN {
             let is_idle = self.device.look()?;
-            if arrived.map_or(is_idle, |arrived| arrived.load(Ordering::Acquire)) {
+            if awaited.map_or(is_idle, |awaited| awaited.load(Ordering::Acquire) == 0) {
                 return Ok(true);
             }
             // A look takes locks that other threads submit under.
@@ -318,38 +318,45 @@ impl Wgpu {
         Ok(false)
     }
 
-    /// Waits for a submission, and until its bytes have arrived where some are read back. What should end and does not is
+    /// Waits for the host to get memory that nothing on the device uses.
+    pub(crate) fn arrive(&self, awaited: &AtomicUsize) -> Result<(), BackendError> {
+        while awaited.load(Ordering::Acquire) > 0 {
+            self.device.look()?;
+            // Another thread's look at the device may be the one that calls back.
+            if awaited.load(Ordering::Acquire) > 0 {
+                std::thread::sleep(PAUSE_MIN);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for a submission, and for what the host maps of it where something is awaited. What should end and does not is
     /// abandoned.
     pub(crate) fn wait(
         &self,
         index: &wgpu::SubmissionIndex,
-        arrived: Option<&Arc<AtomicBool>>,
+        awaited: Option<&Arc<AtomicUsize>>,
         stop: &Stop<'_>,
     ) -> Result<(), BackendError> {
-        if self.ends_soon(arrived)? {
+        if self.ends_soon(awaited)? {
             return stop.reason().map_or(Ok(()), Err);
         }
         if !stop.is_possible() {
             self.device.wait(index)?;
-            // Another thread's look at the device may be the one that calls back.
-            while arrived.is_some_and(|arrived| !arrived.load(Ordering::Acquire)) {
-                std::thread::sleep(PAUSE_MIN);
-                self.device.look()?;
-            }
-            return Ok(());
+            return awaited.map_or(Ok(()), |awaited| self.arrive(awaited));
         }
-        let done = arrived.cloned().unwrap_or_default();
-        if arrived.is_none() {
-            let told = Arc::clone(&done);
+        let left = awaited.cloned().unwrap_or_else(|| Arc::new(AtomicUsize::new(1)));
+        if awaited.is_none() {
+            let left = Arc::clone(&left);
             self.device.watched("a submission", || {
-                self.device.queue.on_submitted_work_done(move || told.store(true, Ordering::Release));
+                self.device.queue.on_submitted_work_done(move || left.store(0, Ordering::Release));
             })?;
         }
         let mut stopped: Option<(BackendError, Instant)> = None;
         let mut pause = PAUSE_MIN;
         loop {
             self.device.look()?;
-            if done.load(Ordering::Acquire) {
+            if left.load(Ordering::Acquire) == 0 {
                 // Ended, but perhaps too late.
                 return stopped.map(|(reason, _)| reason).or_else(|| stop.reason()).map_or(Ok(()), Err);
             }
@@ -506,6 +513,13 @@ impl Queue for Wgpu {
         let mut notes = vec![
             ("adapters", listed.collect::<Vec<_>>().join("\n")),
             ("floats", floats(&self.verdict.shaders)),
+            (
+                "memory",
+                match self.device.staged {
+                    None => "mapped by the host".to_owned(),
+                    Some(reason) => format!("staged: {reason}"),
+                },
+            ),
         ];
         if !self.verdict.rejected.is_empty() {
             notes.push(("rejected", self.verdict.rejected.join("\n")));

@@ -1,11 +1,11 @@
 //! What is this backend's own in the driver contract: kernels that hang, devices that are lost, limits, grids in pieces,
-//! bytes in the middle of words, several devices in one process.
+//! bytes in the middle of words, memory that the host maps and memory that is staged, several devices in one process.
 
 use std::time::{Duration, Instant};
 use vyre_driver::{
     BackendError, DispatchConfig, ErrorCode, ResidentDispatchStep, ResidentReadRange, VyreBackend,
 };
-use vyre_driver_wgpu::{Selection, WgpuBackend, WgpuConfig, adapters, open};
+use vyre_driver_wgpu::{Adapter, MemoryChoice, Selection, WgpuBackend, WgpuConfig, adapters, open};
 use vyre_foundation::ir::Program;
 use vyre_foundation::text;
 
@@ -18,6 +18,13 @@ fn backend(test: &str) -> Option<WgpuBackend> {
             None
         }
     }
+}
+
+/// The device with its memory as it is by itself, and staged.
+fn both(test: &str) -> Vec<WgpuBackend> {
+    let staged = WgpuConfig::from_env().map(|config| WgpuConfig { memory: MemoryChoice::Staged, ..config });
+    let staged = || staged.and_then(|config| open(&config)).expect("it opened before");
+    backend(test).map(|first| vec![first, staged()]).unwrap_or_default()
 }
 
 fn parse(source: &str) -> Program {
@@ -93,31 +100,34 @@ fn a_kernel_that_hangs_ends_at_its_timeout_and_a_fresh_device_goes_on() {
 
 #[test]
 fn a_kernel_that_ends_late_leaves_the_device_as_it_was() {
-    let Some(backend) = backend("a late end") else { return };
-    let late = churn("1", "3000000");
-    let input = words(0..64);
-    let config = DispatchConfig { timeout: Some(Duration::from_millis(2)), ..DispatchConfig::default() };
-    backend.compile_native(&late, &DispatchConfig::default()).expect("it compiles");
-    assert_eq!(code(backend.dispatch_borrowed(&late, &[&input], &config)), ErrorCode::Timeout);
-    assert!(!backend.device_lost());
-    // With the memory that the late one had.
-    for _ in 0..3 {
-        let found = backend.dispatch_borrowed(&increment(), &[&input], &DispatchConfig::default());
-        assert_eq!(found.expect("it runs"), [words(1..65)]);
+    for backend in both("a late end") {
+        let late = churn("1", "3000000");
+        let input = words(0..64);
+        let config = DispatchConfig { timeout: Some(Duration::from_millis(2)), ..DispatchConfig::default() };
+        backend.compile_native(&late, &DispatchConfig::default()).expect("it compiles");
+        assert_eq!(code(backend.dispatch_borrowed(&late, &[&input], &config)), ErrorCode::Timeout);
+        assert!(!backend.device_lost());
+        // With the memory that the late one had.
+        for _ in 0..3 {
+            let found = backend.dispatch_borrowed(&increment(), &[&input], &DispatchConfig::default());
+            assert_eq!(found.expect("it runs"), [words(1..65)]);
+        }
     }
 }
 
 #[test]
 fn a_lost_device_says_so_and_recovers() {
-    let Some(backend) = backend("a loss") else { return };
-    let resource = backend.allocate_resident(256).expect("it fits");
-    backend.lose_device();
-    assert!(backend.device_lost());
-    assert_eq!(code(backend.download_resident(&resource)), ErrorCode::DeviceLost);
-    backend.try_recover().expect("it recovers");
-    assert_eq!(code(backend.download_resident(&resource)), ErrorCode::BadHandle);
-    let found = backend.dispatch(&increment(), &[words([7])], &DispatchConfig::default()).expect("it runs");
-    assert_eq!(found, [words([8])]);
+    for backend in both("a loss") {
+        let resource = backend.allocate_resident(256).expect("it fits");
+        backend.lose_device();
+        assert!(backend.device_lost());
+        assert_eq!(code(backend.download_resident(&resource)), ErrorCode::DeviceLost);
+        backend.try_recover().expect("it recovers");
+        assert_eq!(code(backend.download_resident(&resource)), ErrorCode::BadHandle);
+        let found =
+            backend.dispatch(&increment(), &[words([7])], &DispatchConfig::default()).expect("it runs");
+        assert_eq!(found, [words([8])]);
+    }
 }
 
 #[test]
@@ -153,55 +163,140 @@ fn grids_beyond_one_launch_are_launched_in_pieces() {
 
 #[test]
 fn bytes_between_words_are_left_alone() {
-    let Some(backend) = backend("unaligned ranges") else { return };
-    let resource = backend.allocate_resident(11).expect("it fits");
-    let mut expected: Vec<u8> = (1..12).collect();
-    backend.upload_resident(&resource, &expected).expect("it uploads");
-    for (offset, bytes) in
-        [(1, &[101, 102][..]), (3, &[103, 104]), (5, &[105, 106, 107, 108, 109, 110]), (2, &[])]
-    {
-        backend.upload_resident_at(&resource, offset, bytes).expect("it uploads");
-        expected[offset..offset + bytes.len()].copy_from_slice(bytes);
+    for backend in both("unaligned ranges") {
+        let resource = backend.allocate_resident(11).expect("it fits");
+        let mut expected: Vec<u8> = (1..12).collect();
+        backend.upload_resident(&resource, &expected).expect("it uploads");
+        for (offset, bytes) in
+            [(1, &[101, 102][..]), (3, &[103, 104]), (5, &[105, 106, 107, 108, 109, 110]), (2, &[])]
+        {
+            backend.upload_resident_at(&resource, offset, bytes).expect("it uploads");
+            expected[offset..offset + bytes.len()].copy_from_slice(bytes);
+        }
+        let two: [(_, _, &[u8]); 2] = [(&resource, 6, &[201]), (&resource, 7, &[202])];
+        backend.upload_resident_at_many(&two).expect("it uploads");
+        expected[6..8].copy_from_slice(&[201, 202]);
+        assert_eq!(backend.download_resident(&resource).expect("it reads"), expected);
+        let mut part = Vec::new();
+        backend.download_resident_range_into(&resource, 5, 3, &mut part).expect("it reads");
+        assert_eq!(part, expected[5..8]);
     }
-    let two: [(_, _, &[u8]); 2] = [(&resource, 6, &[201]), (&resource, 7, &[202])];
-    backend.upload_resident_at_many(&two).expect("it uploads");
-    expected[6..8].copy_from_slice(&[201, 202]);
-    assert_eq!(backend.download_resident(&resource).expect("it reads"), expected);
-    let mut part = Vec::new();
-    backend.download_resident_range_into(&resource, 5, 3, &mut part).expect("it reads");
-    assert_eq!(part, expected[5..8]);
 }
 
 #[test]
 fn uploads_of_every_size_arrive() {
-    let Some(backend) = backend("uploads") else { return };
-    let bytes: Vec<u8> =
-        (0..(16 << 20) + 7).map(|i: u32| (i.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
-    // Small ones again and again, and one beyond what is staged.
-    for byte_len in [1, 3, 4, 5, 4096, 4096, 4097, 1 << 20, 16 << 20, bytes.len()] {
-        let resource = backend.allocate_resident(byte_len).expect("it fits");
-        let given = &bytes[bytes.len() - byte_len..];
-        backend.upload_resident(&resource, given).expect("it uploads");
-        assert!(backend.download_resident(&resource).expect("it reads") == given, "{byte_len} bytes");
-        backend.free_resident(resource).expect("it is free");
+    for backend in both("uploads") {
+        let bytes: Vec<u8> =
+            (0..(16 << 20) + 7).map(|i: u32| (i.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
+        // Small ones again and again, and one beyond what is staged.
+        for byte_len in [1, 3, 4, 5, 4096, 4096, 4097, 1 << 20, 16 << 20, bytes.len()] {
+            let resource = backend.allocate_resident(byte_len).expect("it fits");
+            let given = &bytes[bytes.len() - byte_len..];
+            backend.upload_resident(&resource, given).expect("it uploads");
+            assert!(backend.download_resident(&resource).expect("it reads") == given, "{byte_len} bytes");
+            backend.free_resident(resource).expect("it is free");
+        }
     }
 }
 
 #[test]
 fn repeated_sequences_run_every_turn() {
-    let Some(backend) = backend("sequences") else { return };
-    let resource = backend.allocate_resident(256).expect("it fits");
-    let resources = [resource];
-    let program = increment();
-    let step =
-        ResidentDispatchStep { program: &program, resources: &resources, grid_override: Some([1, 1, 1]) };
-    let range = ResidentReadRange { resource: &resources[0], byte_offset: 4, byte_len: 8 };
-    let mut out = Vec::new();
-    // More than one command buffer takes.
-    backend
-        .dispatch_resident_repeated_sequence_read_ranges_into(&[], &[step], 5000, &[range], &mut [&mut out])
-        .expect("it runs");
-    assert_eq!(out, words([5000, 5000]));
+    for backend in both("sequences") {
+        let resource = backend.allocate_resident(256).expect("it fits");
+        let resources = [resource];
+        let program = increment();
+        let step =
+            ResidentDispatchStep { program: &program, resources: &resources, grid_override: Some([1, 1, 1]) };
+        let range = ResidentReadRange { resource: &resources[0], byte_offset: 4, byte_len: 8 };
+        let mut out = Vec::new();
+        // More than one command buffer takes.
+        backend
+            .dispatch_resident_repeated_sequence_read_ranges_into(
+                &[],
+                &[step],
+                5000,
+                &[range],
+                &mut [&mut out],
+            )
+            .expect("it runs");
+        assert_eq!(out, words([5000, 5000]));
+    }
+}
+
+/// Elements of memory that many use.
+const SHARED: u32 = 4096;
+
+#[test]
+fn memory_that_one_reads_others_read_too() {
+    let program = parse(
+        "program @next workgroup(64, 1, 1) {
+          buffer @x : read u32[] binding 0
+          buffer @y : read_write u32[] binding 1 output
+          %i = global_id x
+          %v = load.u32 @x[%i]
+          %w = add.u32 %v, 1
+          store.u32 @y[%i], %w
+        }",
+    );
+    for backend in both("shared memory") {
+        let (given, expected) = (words(0..SHARED), words(1..SHARED + 1));
+        let x = backend.allocate_resident(given.len()).expect("it fits");
+        backend.upload_resident(&x, &given).expect("it uploads");
+        let launch = || {
+            let y = backend.allocate_resident(given.len()).expect("it fits");
+            let resources = [x.clone(), y];
+            let step = ResidentDispatchStep {
+                program: &program,
+                resources: &resources,
+                grid_override: Some([SHARED / 64, 1, 1]),
+            };
+            // Two ranges of what is written, one of what others have as well, and nothing.
+            let ranges = [(1, 3, 4001), (1, 64, 64), (0, 1, 2), (1, 0, 0)];
+            let range = |(of, byte_offset, byte_len): (usize, _, _)| ResidentReadRange {
+                resource: &resources[of],
+                byte_offset,
+                byte_len,
+            };
+            let mut found = [const { Vec::new() }; 4];
+            backend
+                .dispatch_resident_sequence_read_ranges_into(
+                    &[step],
+                    &ranges.map(range),
+                    &mut found.each_mut(),
+                )
+                .expect("it runs");
+            for ((of, offset, byte_len), found) in ranges.into_iter().zip(found) {
+                assert!(found == [&given, &expected][of][offset..offset + byte_len]);
+            }
+            let [_, y] = resources;
+            assert!(backend.download_resident(&y).expect("it reads") == expected);
+            backend.free_resident(y).expect("it is free");
+        };
+        let look = || assert!(backend.download_resident(&x).expect("it reads") == given);
+        let write = || backend.upload_resident_at(&x, 5, &given[5..1001]).expect("it uploads");
+        std::thread::scope(|scope| {
+            for work in [&launch as &(dyn Fn() + Sync), &launch, &look, &look, &write] {
+                scope.spawn(|| (0..50).for_each(|_| work()));
+            }
+        });
+    }
+}
+
+#[test]
+fn how_memory_is_reached_is_said() {
+    let said = |backend: &WgpuBackend| {
+        let note = backend.notes().into_iter().find(|(name, _)| *name == "memory");
+        note.expect("it is said").1
+    };
+    let [first, staged] = &both("memory")[..] else { return };
+    assert_eq!(said(staged), "staged: that is asked for");
+    // A processor has no other memory than the host's.
+    let is_software = |adapter: &Adapter| adapter.is_software && adapter.name == first.device_name();
+    let is_free = WgpuConfig::from_env().is_ok_and(|config| config.memory == MemoryChoice::Fastest);
+    match is_free && adapters().iter().any(is_software) {
+        true => assert_eq!(said(first), "mapped by the host"),
+        false => eprintln!("SKIP mapped memory on wgpu: it is {}", said(first)),
+    }
 }
 
 #[test]

@@ -113,10 +113,11 @@ fn backend(id: &'static str) -> Check {
         let driver = Some(opened.driver_name()).filter(|driver| *driver != "none");
         let about = [Some(opened.device_name()), driver].into_iter().flatten().collect::<Vec<_>>().join(", ");
         let note = |wanted| opened.notes().into_iter().find(|(name, _)| *name == wanted);
-        let floats = note("floats").map(|(_, text)| format!(", floats: {text}")).unwrap_or_default();
+        let said = ["floats", "memory"].into_iter().filter_map(note);
+        let said: String = said.map(|(name, text)| format!(", {name}: {text}")).collect();
         let rejected = note("rejected").map(|(_, text)| text).unwrap_or_default();
         let rejected: String = rejected.lines().map(|why| format!("\n        not taken: {why}")).collect();
-        Ok::<_, Error>((format!("version {} on {about}{floats}", opened.version()), rejected, equal))
+        Ok::<_, Error>((format!("version {} on {about}{said}", opened.version()), rejected, equal))
     };
     let finding = match probe() {
         Ok((about, rejected, true)) => {

@@ -87,9 +87,10 @@ pub struct About {
     pub grid_sync: bool,
 }
 
-/// What a device is to do, in the order of the fields.
+/// What a device is to do, in the order of the fields. Nobody else uses what it clears, uploads to or lets launches write until
+/// all of it is done; what it only reads others may read meanwhile.
 pub struct Work<'a, Q: Queue> {
-    /// Memory that is set to zero.
+    /// Memory that is set to zero. Nothing is uploaded to it.
     pub clears: Vec<&'a Q::Memory>,
     /// Bytes that go to memory, at an offset.
     pub uploads: Vec<(&'a Q::Memory, usize, &'a [u8])>,
