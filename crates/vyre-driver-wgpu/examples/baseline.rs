@@ -1,5 +1,5 @@
 //! This backend beside wgpu used by hand, on the same device with the same shaders: `baseline [ROUNDS] [LOG2_MAX]
-//! [KERNEL]`, or fewer rounds where they would take long.
+//! [KERNEL] [mapped]`, or fewer rounds where they would take long. With `mapped` the host maps the buffers by hand too.
 //!
 //! The hand-written side has its buffers, bind groups and pipelines made before the clock starts, and does nothing that it
 //! need not. Each round has both sides, and the other one first than the round before. The table has the times that a tenth of
@@ -80,6 +80,8 @@ fn cases(count: u32) -> Vec<Case> {
 struct Hand {
     device: wgpu::Device,
     queue: wgpu::Queue,
+    /// Whether the host maps buffers, where they lie in its memory.
+    maps: bool,
 }
 
 struct Ready {
@@ -87,11 +89,12 @@ struct Ready {
     /// One for each piece of the grid.
     pieces: Vec<(wgpu::BindGroup, [u32; 3])>,
     buffers: Vec<wgpu::Buffer>,
+    /// What the host reads: the last buffer itself where it maps that.
     staging: wgpu::Buffer,
 }
 
 impl Hand {
-    fn open() -> Hand {
+    fn open(maps: bool) -> Hand {
         let mut wanted = wgpu::InstanceDescriptor::new_without_display_handle();
         wanted.flags = wgpu::InstanceFlags::empty();
         let instance = wgpu::Instance::new(wanted);
@@ -106,13 +109,15 @@ impl Hand {
             | wgpu::Features::SHADER_F64
             | wgpu::Features::SHADER_F16
             | wgpu::Features::SUBGROUP;
+        let mapping = wgpu::Features::MAPPABLE_PRIMARY_BUFFERS;
+        let features = if maps { features | mapping } else { features };
         let (device, queue) = pollster::block_on(adapter.request_device(&wgpu::DeviceDescriptor {
             required_features: features & adapter.features(),
             required_limits: adapter.limits(),
             ..wgpu::DeviceDescriptor::default()
         }))
         .expect("it opens");
-        Hand { device, queue }
+        Hand { device, queue, maps }
     }
 
     fn ready(&self, case: &Case, (options, lanes): (spirv::Options, u32)) -> Ready {
@@ -166,11 +171,8 @@ impl Hand {
             })
         };
         let usage = Use::STORAGE | Use::COPY_SRC | Use::COPY_DST;
+        let usage = if self.maps { usage | Use::MAP_READ | Use::MAP_WRITE } else { usage };
         let buffers: Vec<_> = case.inputs.iter().map(|input| buffer(input.len(), usage)).collect();
-        buffers
-            .iter()
-            .zip(&case.inputs)
-            .for_each(|(buffer, input)| self.queue.write_buffer(buffer, 0, input));
         let lens = bound_buffers(parts).into_iter().zip(&case.inputs);
         let lens: Vec<u32> =
             lens.map(|(id, input)| (input.len() / parts.buffer(id).ty.bytes()) as u32).collect();
@@ -191,12 +193,33 @@ impl Hand {
             (self.device.create_bind_group(&group), [(x - from).min(GROUPS_MAX), y, z])
         });
         let pieces = pieces.collect();
-        let staging =
-            buffer(case.inputs.last().expect("it has buffers").len(), Use::MAP_READ | Use::COPY_DST);
-        Ready { pipeline, pieces, buffers, staging }
+        let staging = if self.maps {
+            buffers.last().expect("it has buffers").clone()
+        } else {
+            buffer(case.inputs.last().expect("it has buffers").len(), Use::MAP_READ | Use::COPY_DST)
+        };
+        let ready = Ready { pipeline, pieces, buffers, staging };
+        self.give(&ready, &case.inputs);
+        ready
     }
 
-    /// Launches, and copies that many bytes of the last buffer back.
+    /// Writes the inputs.
+    fn give(&self, ready: &Ready, inputs: &[Vec<u8>]) {
+        let each = || ready.buffers.iter().zip(inputs);
+        if !self.maps {
+            return each().for_each(|(buffer, input)| self.queue.write_buffer(buffer, 0, input));
+        }
+        each().for_each(|(buffer, _)| {
+            buffer.map_async(wgpu::MapMode::Write, .., |mapped| mapped.expect("it maps"));
+        });
+        self.device.poll(wgpu::PollType::Poll).expect("it is there");
+        for (buffer, input) in each() {
+            buffer.get_mapped_range_mut(..).expect("it is mapped").copy_from_slice(input);
+            buffer.unmap();
+        }
+    }
+
+    /// Launches, and gives that many bytes of the last buffer.
     fn run(&self, ready: &Ready, turns: u32, read: Option<u64>) -> Vec<u8> {
         let mut encoder = self.device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
         {
@@ -211,7 +234,7 @@ impl Hand {
                 }
             }
         }
-        if let Some(bytes) = read {
+        if let Some(bytes) = read.filter(|_| !self.maps) {
             let last = ready.buffers.last().expect("it has buffers");
             encoder.copy_buffer_to_buffer(last, 0, &ready.staging, 0, bytes);
         }
@@ -276,7 +299,7 @@ fn main() {
     let queue = queue.unwrap_or_else(|error| panic!("{error}"));
     let emission = queue.emission().expect("it gets SPIR-V");
     let backend = WgpuBackend::new(queue);
-    let hand = Hand::open();
+    let hand = Hand::open(std::env::args().nth(4).as_deref() == Some("mapped"));
     println!("{}, {}", backend.device_name(), backend.driver_name());
     println!(
         "{:8} {:>9}  {:26} {:26} {:26}",
@@ -300,8 +323,7 @@ fn main() {
                         .swap_remove(0)
                 },
                 || {
-                    let given = ready.buffers.iter().zip(&case.inputs);
-                    given.for_each(|(buffer, input)| hand.queue.write_buffer(buffer, 0, input));
+                    hand.give(&ready, &case.inputs);
                     hand.run(&ready, 1, Some(output_bytes))
                 },
             );
