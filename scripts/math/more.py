@@ -76,11 +76,10 @@ def erf_tables():
 
 
 def from_center(f, it, i, k, r):
-    """The function at c + r, for the center c = k steps and r up to half a step: its value there, and the slope there times how
-    much erf(c + r) is more.
+    """The function at c + r, for the center c = k steps and r up to half a step: its value at c, and the slope there times a rise.
 
-    That is the integral of exp(-2 c t - t^2) over t from 0 to r, over the slope. In t^2 it is a series of few terms, whose
-    factors are the integrals of t^m exp(-2 c t): series in u = 2 c r. What is cut off is below 2^-56 of the result."""
+    The rise is the integral of exp(-2 c t - t^2) over t from 0 to r. In t^2 it is a series of few terms, whose factors are
+    the integrals of t^m exp(-2 c t): series in u = 2 c r. What is cut off is below 2^-56 of the result."""
     at = f.let("at", f.op("min", "u32", i, it["last"]) << 1)
     slope = f.let("slope", f.load(f"math.{it['name']}.centers", "f64", at))
     value = f.let("value", f.load(f"math.{it['name']}.centers", "f64", at + 1))

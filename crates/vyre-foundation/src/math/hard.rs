@@ -1,7 +1,7 @@
 //! Hard cases: f32 arguments whose result in f64 lies on the wrong side of a rounding boundary, found by trying all 2^32.
 //!
-//! A pair is the bits of the argument, positive for a function that is even or odd, and of the correctly rounded result. `vyre-math hard` writes this list, with
-//! `scripts/math/judge.py` for functions without an oracle.
+//! A pair is the bits of the argument, positive for a function that is even or odd, and of the correctly rounded result.
+//! `vyre-math hard` writes this list, with `scripts/math/judge.py` for functions without an oracle.
 
 /// The hard cases of every function that has some.
 pub(super) const HARD: &[(&str, &[[u32; 2]])] = &[
