@@ -11,13 +11,15 @@ use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::Digest;
 use vyre_lower::bindings::{Bindings, ENTRY_POINT};
 use vyre_lower::{spirv, wgsl};
-use wgpu::{BindingType, BufferBindingType, Features};
+use wgpu::{BindingType, BufferBindingType, BufferUsages, Features};
 
 /// A compiled program.
 pub struct Kernel {
     pub(crate) pipeline: Kept<wgpu::ComputePipeline>,
     pub(crate) layout: Kept<wgpu::BindGroupLayout>,
     pub(crate) bindings: Bindings,
+    /// The long tables, where the shader has some.
+    pub(crate) tables: Option<Kept<wgpu::Buffer>>,
     /// The code and place of each trap, by number.
     pub(crate) traps: Vec<(u32, Place)>,
     /// No two kernels have the same.
@@ -50,13 +52,15 @@ pub(crate) fn compile(
 ) -> Result<Kernel, BackendError> {
     let failed = |message: String| BackendError::CompileFailed { backend: ID.into(), message };
     let bindings = Bindings::new(program.parts());
-    let asked = bindings.buffers.len() as u64 + u64::from(bindings.has_status);
+    let Lowered { source, traps, workgroup_bytes, tables } = lower(program, shaders).map_err(failed)?;
+    let asked =
+        bindings.buffers.len() as u64 + u64::from(bindings.has_status) + u64::from(!tables.is_empty());
     let limit = u64::from(device.limits.max_storage_buffers_per_shader_stage);
     if asked > limit {
-        let what = "the number of buffers, with that for traps (max_storage_buffers_per_shader_stage)".into();
-        return Err(BackendError::LimitExceeded { what, asked, limit, backend: ID.into() });
+        let what = "the number of buffers, with those for traps and for long tables \
+                    (max_storage_buffers_per_shader_stage)";
+        return Err(BackendError::LimitExceeded { what: what.into(), asked, limit, backend: ID.into() });
     }
-    let Lowered { source, traps, workgroup_bytes } = lower(program, shaders).map_err(failed)?;
     let limit = u64::from(device.limits.max_compute_workgroup_storage_size);
     if workgroup_bytes > limit {
         let what = "the bytes of workgroup memory (max_compute_workgroup_storage_size)".into();
@@ -66,14 +70,17 @@ pub(crate) fn compile(
         BackendError::Other { message } => failed(message),
         other => other,
     };
-    let compiled =
-        device.watched("a shader", || build(device, cache, &bindings, &source, program.parts().workgroup));
+    let compiled = device.watched("a shader", || {
+        build(device, cache, &bindings, &source, !tables.is_empty(), program.parts().workgroup)
+    });
     let (pipeline, layout) = compiled.map_err(refused)?;
+    let tables = if tables.is_empty() { None } else { Some(device.kept(table_buffer(device, &tables)?)) };
     Ok(Kernel {
         pipeline: device.kept(pipeline),
         layout: device.kept(layout),
         traps,
         bindings,
+        tables,
         id: IDS.fetch_add(1, Ordering::Relaxed),
     })
 }
@@ -85,13 +92,15 @@ struct Lowered {
     traps: Vec<(u32, Place)>,
     /// Of the program's own and of what lanes exchange; 0 for WGSL, which wgpu measures itself.
     workgroup_bytes: u64,
+    /// What the binding of the long tables holds.
+    tables: Vec<u32>,
 }
 
 fn lower(program: &CheckedProgram, shaders: &Shaders) -> Result<Lowered, String> {
     if let Shaders::SpirV(options, subgroup_lanes) = shaders {
         match spirv::lower_for_subgroups(&program.valid, options, *subgroup_lanes) {
-            Ok(spirv::Shader { words, traps, workgroup_bytes, .. }) => {
-                return Ok(Lowered { source: Source::SpirV(words), traps, workgroup_bytes });
+            Ok(spirv::Shader { words, traps, workgroup_bytes, tables, .. }) => {
+                return Ok(Lowered { source: Source::SpirV(words), traps, workgroup_bytes, tables });
             }
             // WGSL has locks for them.
             Err(spirv::LowerError::WideAtomic { .. }) => {}
@@ -102,7 +111,7 @@ fn lower(program: &CheckedProgram, shaders: &Shaders) -> Result<Lowered, String>
     let shader = wgsl::lower(&program.valid, &options).map_err(|error| error.to_string())?;
     let codes = shader.traps.iter().map(|(_, code)| *code);
     let traps = codes.zip(shader.places).collect();
-    Ok(Lowered { source: Source::Wgsl(shader.source), traps, workgroup_bytes: 0 })
+    Ok(Lowered { source: Source::Wgsl(shader.source), traps, workgroup_bytes: 0, tables: shader.tables })
 }
 
 /// What wgpu makes of a shader. Its loops end and its accesses stay in bounds, so nothing is added to it.
@@ -136,10 +145,11 @@ fn build(
     cache: Option<&DiskCache>,
     bindings: &Bindings,
     source: &Source,
+    has_tables: bool,
     workgroup: [u32; 3],
 ) -> (wgpu::ComputePipeline, wgpu::BindGroupLayout) {
     let module = module(device, source, workgroup);
-    let layout = layout(device, bindings);
+    let layout = layout(device, bindings, has_tables);
     let all = wgpu::PipelineLayoutDescriptor {
         label: None,
         bind_group_layouts: &[Some(&layout)],
@@ -161,11 +171,12 @@ fn build(
     (pipeline, layout)
 }
 
-fn layout(device: &Device, bindings: &Bindings) -> wgpu::BindGroupLayout {
+fn layout(device: &Device, bindings: &Bindings, has_tables: bool) -> wgpu::BindGroupLayout {
     let storage = |read_only| BufferBindingType::Storage { read_only };
     let buffers = bindings.buffers.iter().map(|(_, writable)| storage(!writable));
     let status = bindings.status().map(|_| storage(false));
-    let kinds = buffers.chain([BufferBindingType::Uniform]).chain(status);
+    let tables = has_tables.then(|| storage(true));
+    let kinds = buffers.chain([BufferBindingType::Uniform]).chain(status).chain(tables);
     let entry = |(binding, ty)| wgpu::BindGroupLayoutEntry {
         binding: binding as u32,
         visibility: wgpu::ShaderStages::COMPUTE,
@@ -174,6 +185,22 @@ fn layout(device: &Device, bindings: &Bindings) -> wgpu::BindGroupLayout {
     };
     let entries: Vec<_> = kinds.enumerate().map(entry).collect();
     device.raw.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: None, entries: &entries })
+}
+
+/// The long tables on the device.
+fn table_buffer(device: &Device, words: &[u32]) -> Result<wgpu::Buffer, BackendError> {
+    let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let wanted = wgpu::BufferDescriptor {
+        label: None,
+        size: bytes.len() as u64,
+        usage: BufferUsages::STORAGE | BufferUsages::COPY_DST,
+        mapped_at_creation: false,
+    };
+    device.watched("a kernel's tables", || {
+        let buffer = device.raw.create_buffer(&wanted);
+        device.queue.write_buffer(&buffer, 0, &bytes);
+        buffer
+    })
 }
 
 /// What the driver keeps of a compiled kernel, in a file of its own.

@@ -269,11 +269,12 @@ impl Wgpu {
             offset: words.offset + piece as u64 * words.stride,
             size: wgpu::BufferSize::new(words.byte_len),
         });
-        let memories = launch.buffers.iter().map(|(memory, _)| *memory).chain(status);
-        let mut resources: Vec<_> = memories.map(|memory| memory.raw().as_entire_binding()).collect();
-        resources.insert(launch.buffers.len(), launch_words);
+        let memories = launch.buffers.iter().map(|(memory, _)| memory.raw());
+        let others = status.map(Memory::raw).into_iter().chain(launch.kernel.tables.as_deref());
+        let whole = wgpu::Buffer::as_entire_binding;
+        let resources = memories.map(whole).chain([launch_words]).chain(others.map(whole));
         let entry = |(binding, resource)| wgpu::BindGroupEntry { binding: binding as u32, resource };
-        let entries: Vec<_> = resources.into_iter().enumerate().map(entry).collect();
+        let entries: Vec<_> = resources.enumerate().map(entry).collect();
         let layout = &launch.kernel.layout;
         let wanted = wgpu::BindGroupDescriptor { label: None, layout, entries: &entries };
         let group = self.device.watched("a bind group", || self.device.raw.create_bind_group(&wanted))?;

@@ -12,6 +12,7 @@
 //! n + 1    the status words, where the program has traps or 64-bit minima or maxima: storage, read_write, an array of u32
 //!            0   the trap word: the greatest complement of the sites that trapped (by atomic max), 0 if none
 //!            1 .. 1024   locks, 0 when nobody has them, for shaders that have no 64-bit atomics
+//! behind   the long tables, where the shader has some: storage, read-only, an array of u32
 //! ```
 //!
 //! A grid of more workgroups along an axis than a launch takes is launched in pieces, so a workgroup's place is the
@@ -21,7 +22,7 @@
 //! The entry point is `main`. Shaders check bounds themselves, and zero workgroup memory where the host's API does not.
 //! A program with grid barriers or collectives runs on a grid of one workgroup only; its driver splits others.
 
-use vyre_foundation::ir::{AtomicOp, BufferId, Node, ProgramParts, walk};
+use vyre_foundation::ir::{AtomicOp, BufferId, BufferKind, DataType, Node, ProgramParts, walk};
 use vyre_foundation::launch::bound_buffers;
 
 /// The entry point's name.
@@ -34,6 +35,11 @@ pub const STATUS_WORDS: u32 = 1024;
 pub const ZERO_WORDS: [u32; 2] = [3, 7];
 /// The word of the first buffer's elements.
 pub const ELEMENTS_WORD: u32 = 8;
+/// The words of a table that the shader itself holds, at most. Compilers write longer constants out element by element:
+/// Mesa's takes a minute for five thousand.
+const SHORT_TABLE_WORDS: usize = 64;
+/// Tables in storage begin at multiples of so many words, for loads of several.
+const TABLE_ALIGN: usize = 4;
 
 /// The bindings of one program.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +72,11 @@ impl Bindings {
         self.has_status.then_some(self.launch() + 1)
     }
 
+    /// The binding of the long tables, where the shader has some.
+    pub fn tables(&self) -> u32 {
+        self.launch() + 1 + u32::from(self.has_status)
+    }
+
     /// The binding of a buffer.
     pub fn of(&self, id: BufferId) -> Option<u32> {
         self.buffers.iter().position(|(other, _)| *other == id).map(|at| at as u32)
@@ -84,6 +95,45 @@ impl Bindings {
         words.resize(self.launch_vectors() * VECTOR, 0);
         words
     }
+}
+
+/// The tables that a shader reads from storage, because they are long.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LongTables {
+    /// What their binding holds: one behind the other.
+    pub(crate) words: Vec<u32>,
+    /// Their first words.
+    firsts: Vec<(BufferId, u32)>,
+}
+
+impl LongTables {
+    /// Those of a program as it is written out.
+    pub(crate) fn new(parts: &ProgramParts) -> LongTables {
+        let mut tables = LongTables::default();
+        for (at, buffer) in parts.buffers.iter().enumerate() {
+            if let BufferKind::Table { data } = &buffer.kind
+                && data.len() * buffer.ty.bytes() > 4 * SHORT_TABLE_WORDS
+            {
+                tables.words.resize(tables.words.len().next_multiple_of(TABLE_ALIGN), 0);
+                tables.firsts.push((BufferId(at as u32), tables.words.len() as u32));
+                tables.words.extend(table_words(buffer.ty, data));
+            }
+        }
+        tables
+    }
+
+    /// The first word of a table, if it is one of them.
+    pub(crate) fn first(&self, id: BufferId) -> Option<u32> {
+        self.firsts.iter().find(|(other, _)| *other == id).map(|(_, first)| *first)
+    }
+}
+
+/// A table's elements as memory holds them.
+pub(crate) fn table_words(ty: DataType, data: &[u64]) -> Vec<u32> {
+    let bytes = |bits: &u64| bits.to_le_bytes().into_iter().take(ty.bytes());
+    let bytes: Vec<u8> = data.iter().flat_map(bytes).collect();
+    let word = |four: &[u8]| four.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte));
+    bytes.chunks(4).map(word).collect()
 }
 
 fn needs_status(node: &Node) -> bool {

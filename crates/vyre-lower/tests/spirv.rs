@@ -133,14 +133,29 @@ fn the_text_assembles_to_the_words() {
 }
 
 #[test]
-fn long_tables_have_rows() {
+fn long_tables_lie_in_storage() {
     let elements: Vec<String> = (0..10_000u32).map(|x| x.wrapping_mul(x).to_string()).collect();
+    let list = elements.join(", ");
     let source = format!(
-        "program @p workgroup(4, 1, 1) {{\n  buffer @y : read_write u32[] binding 0 output\n  \
-         const @k : u32[10000] = [{}]\n\n  %i = global_id x\n  %v = load.u32 @k[%i]\n  store.u32 @y[%i], %v\n}}\n",
-        elements.join(", ")
+        "program @p workgroup(4, 1, 1) {{\n  buffer @y : read_write u64[] binding 0 output\n  \
+         const @a : u32[9999] = [{}]\n  const @b : u64[10000] = [{list}]\n  const @c : u32[2] = [5, 6]\n  \
+         const @d : u64[10000] = [{list}]\n\n  %i = global_id x\n  %a = load.u32 @a[%i]\n  \
+         %w = cast.u64 %a\n  %b = load.u64 @b[%i]\n  %c = load.u32 @c[%i]\n  %v = cast.u64 %c\n  \
+         %d = load.u64 @d[%i]\n  %s = add.u64 %w, %b\n  %t = add.u64 %s, %v\n  %u = add.u64 %t, %d\n  \
+         store.u64 @y[%i], %u\n}}\n",
+        elements[1..].join(", ")
     );
-    check_all("tables", [("a long table".to_owned(), parsed(&source))].into_iter());
+    let program = parsed(&source);
+    for shader in modules("long tables", &program) {
+        let starts = [0, 10_000, 10_002, 30_000].map(|at| shader.tables[at]);
+        assert_eq!(
+            (shader.tables.len(), starts),
+            (50_000, [1, 0, 1, 0]),
+            "each begins at a multiple of 4 words"
+        );
+        assert!(shader.words.len() < 2000, "{} words of code", shader.words.len());
+    }
+    check_all("tables", [("long tables".to_owned(), program)].into_iter());
 }
 
 /// The instructions of the op alone, behind those of its operands.

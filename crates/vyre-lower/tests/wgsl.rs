@@ -122,14 +122,18 @@ fn blocks_nest_as_deep_as_wgsl_allows() {
 }
 
 #[test]
-fn long_tables_are_split() {
+fn long_tables_are_split_or_in_storage() {
     let elements: Vec<String> = (0..2500u32).map(|x| x.wrapping_mul(x).to_string()).collect();
     let source = format!(
         "program @p workgroup(4, 1, 1) {{\n  buffer @k_at1 : read_write u32[] binding 0 output\n  \
          const @k : u32[2500] = [{}]\n\n  %i = global_id x\n  %v = load.u32 @k[%i]\n  store.u32 @k_at1[%i], %v\n}}\n",
         elements.join(", ")
     );
-    check_all("tables", [("a long table".to_owned(), parsed(&source))].into_iter());
+    let program = parsed(&source);
+    let shader = lower(&program, &DRIVER).expect("it has a shader");
+    assert_eq!(shader.tables.len(), 2500);
+    assert!(shader.source.contains("@binding(2) var<storage, read> tables"), "{}", shader.source);
+    check_all("tables", [("a long table".to_owned(), program)].into_iter());
 }
 
 const DRIVER: Options = Options { form: Form::Driver, lookup_binding: None };

@@ -155,6 +155,57 @@ fn straight(lines: u32, live: u32) -> String {
 const STORED: [&str; 12] =
     ["u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64"];
 
+/// Tables that are too long for a compiler's constants, beside short ones, at any index. Those of bytes are also read by
+/// words.
+fn tables() -> String {
+    const TABLES: [(&str, u64); 8] = [
+        ("u8", 1001),
+        ("i8", 13),
+        ("u16", 333),
+        ("i16", 1207),
+        ("u32", 2049),
+        ("i32", 9),
+        ("u64", 701),
+        ("i64", 150),
+    ];
+    let mut text = String::from(
+        "program @tables workgroup(64, 1, 1) {
+  buffer @x : read       u32[] binding 0
+  buffer @y : read_write u64[] binding 1 output
+",
+    );
+    for (ty, len) in TABLES {
+        let element = |at: u64| {
+            let bits = (at + len).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            // The low byte would repeat every 256 elements.
+            let bits = bits ^ bits >> 29;
+            match ty {
+                "u8" => (bits as u8).to_string(),
+                "i8" => (bits as i8).to_string(),
+                "u16" => (bits as u16).to_string(),
+                "i16" => (bits as i16).to_string(),
+                "u32" => (bits as u32).to_string(),
+                "i32" => (bits as i32).to_string(),
+                "u64" => bits.to_string(),
+                _ => (bits as i64).to_string(),
+            }
+        };
+        let elements: Vec<String> = (0..len).map(element).collect();
+        let _ = writeln!(text, "  const @{ty}s : {ty}[{len}] = [{}]", elements.join(", "));
+    }
+    let count = TABLES.len() + 1;
+    let _ = writeln!(text, "  %i = global_id x\n  %v = load.u32 @x[%i]\n  %at = mul.u32 %i, {count}");
+    let loads = TABLES.iter().map(|(ty, _)| (*ty, *ty)).chain([("u8", "u32")]);
+    for (n, (table, suffix)) in loads.enumerate() {
+        let _ = writeln!(
+            text,
+            "  %t{n} = load.{suffix} @{table}s[%v]\n  %w{n} = cast.u64 %t{n}\n  \
+             %at{n} = add.u32 %at, {n}\n  store.u64 @y[%at{n}], %w{n}"
+        );
+    }
+    text + "}\n"
+}
+
 /// Every type that atomics take.
 const INTEGERS: [&str; 4] = ["u32", "i32", "u64", "i64"];
 
@@ -220,6 +271,10 @@ fn memory() -> Vec<Fixture> {
                 [1, 1, 1],
                 &[Plain(5), Edge(3), Plain(3), Edge(3), Below(4, 7), Edge(13), Edge(7), Edge(13), Edge(13)],
             ),
+        Fixture::new("memory", &tables())
+            .named("tables")
+            .run([4, 1, 1], &[Below(1400, 250), Zero(2250)])
+            .run([2, 1, 1], &[Edge(70), Edge(630)]),
         Fixture::new("memory", source!("eight_buffers"))
             .run([2, 1, 1], &[Zero(11), Edge(11), Edge(11), Edge(13), Zero(9), Edge(3), Zero(15), Edge(17)])
             .run([2, 1, 1], &[Edge(9), Edge(16), Zero(0), Edge(1), Edge(16), Edge(3), Edge(15), Edge(7)]),

@@ -10,7 +10,7 @@
 use super::body::{Emit, Place};
 use super::float::word_of;
 use super::integer::unsigned;
-use super::module::{Cell, ROW, Space};
+use super::module::{Cell, Space};
 use super::words::{Arg, Id};
 use crate::bindings::ELEMENTS_WORD;
 use spirv::{MemoryAccess, Op, Scope, StorageClass};
@@ -36,12 +36,13 @@ impl Emit<'_, '_> {
         let space = self.space(buffer);
         let element = self.module.cell_type(space.cell);
         let ty = self.module.words.pointer(space.class, element);
-        if space.has_rows {
-            let (bits, mask) = (self.word(ROW.trailing_zeros()), self.word(ROW as u32 - 1));
-            let row = self.word_op(Op::ShiftRightLogical, &[at, bits]);
-            let column = self.word_op(Op::BitwiseAnd, &[at, mask]);
-            return self.op(Op::AccessChain, ty, &[space.variable, row, column]);
-        }
+        let at = match space.first {
+            0 => at,
+            first => {
+                let first = self.word(first);
+                self.word_op(Op::IAdd, &[at, first])
+            }
+        };
         match space.class {
             StorageClass::StorageBuffer => {
                 let zero = self.word(0);
@@ -100,8 +101,8 @@ impl Emit<'_, '_> {
     /// An element that exists.
     fn load_inside(&mut self, ty: DataType, buffer: BufferId, index: Id) -> Id {
         let bits = self.load_bits(ty, buffer, index);
-        let is_table = matches!(self.module.parts.buffer(buffer).kind, BufferKind::Table { .. });
-        let bits = if is_table && ty.is_float() { self.hide_bits(ty, bits) } else { bits };
+        let is_known = self.space(buffer).class == StorageClass::Private;
+        let bits = if is_known && ty.is_float() { self.hide_bits(ty, bits) } else { bits };
         self.float_of(ty, bits)
     }
 

@@ -34,7 +34,7 @@ mod pairs;
 mod together;
 mod words;
 
-use crate::bindings::Bindings;
+use crate::bindings::{Bindings, LongTables};
 use crate::soften::{SoftenError, soften_where};
 use crate::traps::{self, Numbered};
 use module::Written;
@@ -292,6 +292,8 @@ pub struct Shader {
     pub one_workgroup_only: bool,
     /// Bytes of workgroup memory that it takes.
     pub workgroup_bytes: u64,
+    /// What the binding of the long tables holds; empty where there is no such binding.
+    pub tables: Vec<u32>,
     module: Written,
 }
 
@@ -369,10 +371,18 @@ pub fn lower_for_subgroups(
     }
     let facts = opt::range::analyse(&program);
     let keeps_first_trap = one_workgroup_only && !traps.is_empty();
-    let around = module::Around { parts, facts: &facts, options, bindings: &bindings, subgroup_lanes };
+    let tables = LongTables::new(parts);
+    let around = module::Around {
+        parts,
+        facts: &facts,
+        options,
+        bindings: &bindings,
+        tables: &tables,
+        subgroup_lanes,
+    };
     let module = module::write(&around, keeps_first_trap);
     let (words, workgroup_bytes) = (module.encode(), module.workgroup_bytes);
-    Ok(Shader { words, traps, one_workgroup_only, workgroup_bytes, module })
+    Ok(Shader { words, traps, one_workgroup_only, workgroup_bytes, tables: tables.words, module })
 }
 
 /// Cleans up after softening, whose functions stay functions: inlined they would be many times the program.

@@ -6,7 +6,7 @@
 use super::body::Emit;
 use super::words::{Arg, Id, Inst, Words};
 use super::{Options, takes_the_grid_together};
-use crate::bindings::{Bindings, ENTRY_POINT};
+use crate::bindings::{Bindings, ENTRY_POINT, LongTables, table_words};
 use spirv::{
     AddressingModel, BuiltIn, Capability, Decoration, ExecutionMode, ExecutionModel, MemoryModel, Op,
     StorageClass,
@@ -33,8 +33,8 @@ pub(super) struct Space {
     pub(super) variable: Id,
     pub(super) class: StorageClass,
     pub(super) cell: Cell,
-    /// Whether the table lies in rows of so many words.
-    pub(super) has_rows: bool,
+    /// Its first cell, in storage that several share.
+    pub(super) first: u32,
     /// Whether lanes write it.
     pub(super) is_written: bool,
     /// Whether its words are loaded and stored by atomics, because there are other atomics on them.
@@ -51,15 +51,13 @@ struct Uses {
     barriers: bool,
 }
 
-/// Elements of one constant: instructions have at most 65,535 words.
-pub(super) const ROW: usize = 1 << 12;
-
 /// What a module is made for.
 pub(super) struct Around<'p> {
     pub(super) parts: &'p ProgramParts,
     pub(super) facts: &'p AccessFacts,
     pub(super) options: &'p Options,
     pub(super) bindings: &'p Bindings,
+    pub(super) tables: &'p LongTables,
     /// Consecutive lanes in each of the device's subgroups, if it was tried.
     pub(super) subgroup_lanes: u32,
 }
@@ -70,6 +68,7 @@ pub(super) struct Module<'p> {
     pub(super) facts: &'p AccessFacts,
     pub(super) options: &'p Options,
     pub(super) bindings: &'p Bindings,
+    tables: &'p LongTables,
     pub(super) subgroup_lanes: u32,
     pub(super) spaces: Vec<Space>,
     pub(super) functions: Vec<Id>,
@@ -79,6 +78,8 @@ pub(super) struct Module<'p> {
     pub(super) stopped: Option<Id>,
     /// Where lanes exchange values: a word, or two for 64-bit types.
     pub(super) exchange: [Option<Id>; 2],
+    /// The long tables as words, and as pairs of them.
+    table_cells: [Option<Id>; 2],
     inputs: Vec<(BuiltIn, Id)>,
     workgroup_bytes: u64,
 }
@@ -102,13 +103,14 @@ impl Written {
 }
 
 pub(super) fn write(around: &Around<'_>, keeps_first_trap: bool) -> Written {
-    let Around { parts, facts, options, bindings, subgroup_lanes } = *around;
+    let Around { parts, facts, options, bindings, tables, subgroup_lanes } = *around;
     let mut module = Module {
         words: Words::new(),
         parts,
         facts,
         options,
         bindings,
+        tables,
         subgroup_lanes,
         spaces: Vec::new(),
         functions: Vec::new(),
@@ -116,6 +118,7 @@ pub(super) fn write(around: &Around<'_>, keeps_first_trap: bool) -> Written {
         status: None,
         stopped: None,
         exchange: [None; 2],
+        table_cells: [None; 2],
         inputs: Vec::new(),
         workgroup_bytes: 0,
     };
@@ -220,9 +223,12 @@ impl Module<'_> {
                 let class = StorageClass::Workgroup;
                 let variable = self.shared(cell, cells, &buffer.name);
                 let is_atomic = self.is_atomic(id, buffer, cell);
-                Space { variable, class, cell, has_rows: false, is_written: true, is_atomic }
+                Space { variable, class, cell, first: 0, is_written: true, is_atomic }
             }
-            BufferKind::Table { data } => self.table(buffer, data),
+            BufferKind::Table { data } => match self.tables.first(id) {
+                Some(first) => self.long_table(buffer, first),
+                None => self.short_table(buffer, data),
+            },
         }
     }
 
@@ -245,7 +251,7 @@ impl Module<'_> {
             self.words.decorate(variable, Decoration::Volatile, &[]);
         }
         let is_atomic = self.is_atomic(id, buffer, cell);
-        Space { variable, class, cell, has_rows: false, is_written: uses.writes, is_atomic }
+        Space { variable, class, cell, first: 0, is_written: uses.writes, is_atomic }
     }
 
     /// Whether the words of a buffer have atomics; small elements are stored by them.
@@ -299,28 +305,30 @@ impl Module<'_> {
         uses
     }
 
-    fn table(&mut self, buffer: &Buffer, data: &[u64]) -> Space {
-        let bytes = |bits: &u64| bits.to_le_bytes().into_iter().take(buffer.ty.bytes());
-        let bytes: Vec<u8> = data.iter().flat_map(bytes).collect();
-        let word = |four: &[u8]| four.iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte));
-        let mut words: Vec<u32> = bytes.chunks(4).map(word).collect();
-        let has_rows = words.len() > ROW;
-        words.resize(if has_rows { words.len().next_multiple_of(ROW) } else { words.len().max(1) }, 0);
+    /// Those of one cell share a variable. Both variables have the same memory, which nobody writes.
+    fn long_table(&mut self, buffer: &Buffer, first: u32) -> Space {
+        let class = StorageClass::StorageBuffer;
+        let cell = if buffer.ty.bits() == 64 { Cell::Pair } else { Cell::Word };
+        let known = self.table_cells[usize::from(cell == Cell::Pair)];
+        let variable = known.unwrap_or_else(|| {
+            let cells = self.runtime_array(cell);
+            self.bound(cells, class, self.bindings.tables(), "tables", false)
+        });
+        self.table_cells[usize::from(cell == Cell::Pair)] = Some(variable);
+        let first = first * 4 / cell_bytes(cell);
+        Space { variable, class, cell, first, is_written: false, is_atomic: false }
+    }
+
+    fn short_table(&mut self, buffer: &Buffer, data: &[u64]) -> Space {
+        let mut words = table_words(buffer.ty, data);
+        words.resize(words.len().max(1), 0);
         let ids: Vec<Id> = words.iter().map(|word| self.words.word(*word)).collect();
         let element = self.words.uint(32);
-        let row_type = self.words.array(element, ids.len().min(ROW) as u32);
-        let name = format!("{}_elements", buffer.name);
-        let rows: Vec<Id> = ids.chunks(ROW).map(|row| self.words.composite(row_type, row, &name)).collect();
-        let (ty, init) = match has_rows {
-            false => (row_type, rows[0]),
-            true => {
-                let ty = self.words.array(row_type, rows.len() as u32);
-                (ty, self.words.composite(ty, &rows, &name))
-            }
-        };
+        let ty = self.words.array(element, ids.len() as u32);
+        let init = self.words.composite(ty, &ids, &format!("{}_elements", buffer.name));
         let class = StorageClass::Private;
         let variable = self.module_variable(class, ty, Some(init), &buffer.name);
-        Space { variable, class, cell: Cell::Word, has_rows, is_written: false, is_atomic: false }
+        Space { variable, class, cell: Cell::Word, first: 0, is_written: false, is_atomic: false }
     }
 
     /// The variable of a builtin.

@@ -27,7 +27,7 @@ mod module;
 mod names;
 mod together;
 
-use crate::bindings::{self, needs_lock};
+use crate::bindings::{self, LongTables, needs_lock};
 use crate::soften::{SoftenError, soften};
 use crate::traps::{self, Numbered};
 use vyre_foundation::diagnostic::Place;
@@ -72,6 +72,8 @@ pub struct Shader {
     pub places: Vec<Place>,
     /// Whether the program has grid barriers or collectives, and may run on a grid of one workgroup only.
     pub one_workgroup_only: bool,
+    /// In the driver's form, what the binding of the long tables holds; empty where there is no such binding.
+    pub tables: Vec<u32>,
 }
 
 impl Shader {
@@ -151,6 +153,10 @@ pub fn lower(program: &ValidProgram, options: &Options) -> Result<Shader, LowerE
     };
     let softened = softened.map_err(rewrite)?;
     let parts = softened.parts();
+    let tables = match options.form {
+        Form::Driver => LongTables::new(parts),
+        Form::Grid | Form::OneWorkgroup => LongTables::default(),
+    };
     let mut shader = Shader {
         source: String::new(),
         entry_point: bindings::ENTRY_POINT,
@@ -158,6 +164,7 @@ pub fn lower(program: &ValidProgram, options: &Options) -> Result<Shader, LowerE
         traps: traps.iter().enumerate().map(|(number, (code, _))| (number as u32, *code)).collect(),
         places: traps.into_iter().map(|(_, place)| place).collect(),
         one_workgroup_only: false,
+        tables: Vec::new(),
     };
     let mut refused = None;
     walk(&parts.body.block, |site, depth, node| {
@@ -170,7 +177,8 @@ pub fn lower(program: &ValidProgram, options: &Options) -> Result<Shader, LowerE
     match refused {
         Some(error) => Err(error),
         None => {
-            shader.source = module::write(program, &softened, options, &shader);
+            shader.source = module::write(program, &softened, options, &shader, &tables);
+            shader.tables = tables.words;
             Ok(shader)
         }
     }

@@ -1,7 +1,7 @@
 //! The shader around the bodies: bindings, variables, the prologue, and the library functions that are in use.
 //!
-//! A **space** is a variable of words that buffers lie in: the input, the lookup data, the output, and one each for
-//! workgroup buffers, tables, and in the driver's form bound buffers. A **place** says in which space a buffer lies, from
+//! A **space** is a variable of words that buffers lie in: the input, the lookup data, the output, the long tables, and one
+//! each for workgroup buffers, short tables, and in the driver's form bound buffers. A **place** says in which space a buffer lies, from
 //! which word on, and how many elements it has. Spaces with elements smaller than a word, or with atomics, are arrays of
 //! atomics if lanes write them.
 
@@ -9,7 +9,7 @@ use super::body::Body;
 use super::library::{Helper, accesses, helpers, words};
 use super::names::Names;
 use super::{Form, Options, Shader};
-use crate::bindings::{self, Bindings, ELEMENTS_WORD};
+use crate::bindings::{self, Bindings, ELEMENTS_WORD, LongTables, table_words};
 use crate::convention::{self, ENTRY_BYTES, HEADER_BYTES, lookup_buffer};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -95,10 +95,11 @@ pub(super) struct Place {
     pub(super) len: String,
 }
 
-/// The spaces that every shader has.
+/// The spaces that every shader may have.
 const INPUT: usize = 0;
 const OUTPUT: usize = 1;
 const LOOKUP: usize = 2;
+const TABLES: usize = 3;
 
 /// Elements of one constant array: WGSL promises 2,047.
 const TABLE_CHUNK_WORDS: usize = 1024;
@@ -129,9 +130,10 @@ pub(super) fn write(
     program: &ValidProgram,
     options: &Options,
     shader: &Shader,
+    tables: &LongTables,
 ) -> String {
     let parts = program.parts();
-    let mut module = Module::new(program, options, shader);
+    let mut module = Module::new(program, options, shader, tables);
     let (name, digest) = (original.program().name(), original.program().digest());
     let bindings = Bindings::new(original.parts());
     let mut bodies = Text::default();
@@ -153,12 +155,12 @@ pub(super) fn write(
 }
 
 impl<'p> Module<'p> {
-    fn new(program: &'p ValidProgram, options: &Options, shader: &Shader) -> Module<'p> {
+    fn new(program: &'p ValidProgram, options: &Options, shader: &Shader, tables: &LongTables) -> Module<'p> {
         let parts = program.parts();
         let mut names = Names::reserved();
         let (helpers, accesses) = (helpers(), accesses());
         helpers.iter().for_each(|helper| names.reserve(helper.name));
-        let (spaces, places) = lay_out(parts, options, &accesses, &mut names);
+        let (spaces, places) = lay_out(parts, options, tables, &accesses, &mut names);
         let mut module = Module {
             parts,
             functions: parts.functions.iter().map(|f| names.claim(None, &f.name, &[])).collect(),
@@ -443,10 +445,13 @@ impl<'p> Module<'p> {
         let word = |space: usize| if self.spaces[space].atomic { "atomic<u32>" } else { "u32" };
         let vectors = format!("array<vec4u, {}>", driver.launch_vectors());
         let status = format!("array<atomic<u32>, {}>", bindings::STATUS_WORDS);
+        let has_tables = self.places.iter().any(|place| place.space == TABLES);
+        let tables = has_tables.then(|| driver.tables());
         let bindings = match self.form {
             Form::Driver => vec![
                 (Some(driver.launch()), "uniform", "launch", vectors),
                 (driver.status(), "storage, read_write", "status", status),
+                (tables, "storage, read", "tables", "array<u32>".to_owned()),
             ],
             Form::Grid | Form::OneWorkgroup => vec![
                 (Some(convention::INPUT_BINDING), "storage, read", "input", "array<u32>".to_owned()),
@@ -499,6 +504,7 @@ impl<'p> Module<'p> {
 fn lay_out(
     parts: &ProgramParts,
     options: &Options,
+    tables: &LongTables,
     accesses: &[Helper],
     names: &mut Names,
 ) -> (Vec<Space>, Vec<Place>) {
@@ -507,7 +513,7 @@ fn lay_out(
     accesses.iter().flat_map(|access| words(access.text)).for_each(|word| inside.reserve(word));
     let own = accesses.iter().map(|access| access.name).chain(["get", "put", "at", "len"]);
     let endings: Vec<String> = own.map(str::to_owned).collect();
-    let mut spaces: Vec<Space> = ["input", "output", "lookup"]
+    let mut spaces: Vec<Space> = ["input", "output", "lookup", "tables"]
         .map(|name| Space { name: name.into(), kind: SpaceKind::Binding, atomic: false })
         .into();
     for space in &spaces {
@@ -517,6 +523,7 @@ fn lay_out(
     let driver = (options.form == Form::Driver).then(|| Bindings::new(parts));
     let place = |(at, buffer): (usize, &Buffer)| {
         let kind = match &buffer.kind {
+            BufferKind::Table { .. } if tables.first(BufferId(at as u32)).is_some() => SpaceKind::Binding,
             BufferKind::Table { data } => SpaceKind::Table { words: table_words(buffer.ty, data) },
             BufferKind::Workgroup => {
                 let bytes = buffer.len.unwrap_or(0) as usize * buffer.ty.bytes();
@@ -541,6 +548,9 @@ fn lay_out(
         };
         let len = buffer.len.map_or_else(|| format!("{name}_len"), |len| format!("{len}u"));
         let (space, at) = match kind {
+            SpaceKind::Binding if let Some(first) = tables.first(BufferId(at as u32)) => {
+                (TABLES, format!("{first}u"))
+            }
             SpaceKind::Binding if aside == Some(BufferId(at as u32)) => (LOOKUP, "0u".into()),
             SpaceKind::Binding if buffer.is_writable() => (OUTPUT, format!("{name}_at")),
             SpaceKind::Binding => (INPUT, format!("{name}_at")),
@@ -588,16 +598,6 @@ fn needs_atomics(node: &Node) -> Option<BufferId> {
         },
         _ => None,
     }
-}
-
-/// A table's elements as memory holds them.
-fn table_words(ty: DataType, data: &[u64]) -> Vec<u32> {
-    let bytes: Vec<u8> =
-        data.iter().flat_map(|bits| bits.to_le_bytes().into_iter().take(ty.bytes())).collect();
-    bytes
-        .chunks(4)
-        .map(|word| word.iter().rev().fold(0, |value, byte| value << 8 | u32::from(*byte)))
-        .collect()
 }
 
 /// A table's constants, in arrays that WGSL has room for.

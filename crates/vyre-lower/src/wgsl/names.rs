@@ -27,7 +27,7 @@ storageBarrier workgroupBarrier workgroupUniformLoad";
 
 /// What the shader calls its own variables and parameters.
 const SHADER: &str = "
-main input output params lookup launch status locks grid group launched_id workgroup_id local_id local_index lane_values staged has_stopped";
+main input output params lookup tables launch status locks grid group launched_id workgroup_id local_id local_index lane_values staged has_stopped";
 
 /// The names of a module, or of a body in one.
 #[derive(Default)]
