@@ -180,12 +180,19 @@ def tanh(f, x):
 
 
 def sigmoid(f, x):
-    return 1.0 / (f.call("math.exp.f64", -x) + 1.0)
+    """With e = exp(-|x|): 1 / (1 + e), below 0 e / (1 + e), which vanishes only where the result does."""
+    e = f.let("e", f.call("math.exp.f64", -x.abs()))
+    return f.select(x < 0.0, e, 1.0) / (e + 1.0)
 
 
 def silu(f, x):
-    h = f.let("held", f.select(x < -800.0, -800.0, x))
-    return h / (f.call("math.exp.f64", -h) + 1.0)
+    """x / (1 + exp(-x)). Where that power would be infinite before the result is 0, it is that of x + 128, a sum without rounding,
+    and exp(-128) comes last."""
+    h = f.let("held", f.select(x < -900.0, -900.0, x))
+    far = f.let("far", h < -600.0)
+    t = f.let("t", h + f.select(far, 128.0, 0.0))
+    q = f.let("q", h / (f.call("math.exp.f64", -t) + 1.0))
+    return q * f.select(far, double(mp.exp(-128)), 1.0)
 
 
 def softplus(f, x):
@@ -420,22 +427,21 @@ def trig(kind):
         l = f.let("l", f.fma(z, -0.5, 1.0 - h))
         c = f.let("cosine", h + (f.fma(z * z, f.estrin(z, COS64), l) - r * low))
         y = f.let("y", by_quadrant(f, q, s, c, kind))
-        return y if kind == "cos" else f.select(f.let("near", x.abs() < 2.0**-30), tiny(f, x, kind), y)
+        # Nearer to 0 the result is x, and so is its sign.
+        return y if kind == "cos" else f.select(f.let("near", x.abs() < 2.0**-30), x, y)
 
     return build
 
 
-def tiny(f, x, kind):
-    """Near 0 the cube is all there is; x itself for the sign of zero."""
-    c = {"sin": -1 / 6, "tan": 1 / 3}[kind]
-    return f.fma(x * x * c, x, x)
+# From here on erfc(x) is 0, and so is x erfc(x / sqrt(2)).
+ERFC_END, GELU_END = 28.0, 39.0
 
 
 def erfc_core():
-    f = Fn("math.erfc.wider", [("a", "f64"), ("s", "f64"), ("s.low", "f64")], "f64")
-    a, s, s_low = f.params
-    a = f.let("a", f.select(a > 28.0, 28.0, a))
-    s = f.let("s", f.select(s > 800.0, 800.0, s))
+    """erfc(a) times m, for a up to 28; s and s.low are the square of a. The power comes last, so that nothing rounds after it
+    has left the normal numbers."""
+    f = Fn("math.erfc.wider", [("a", "f64"), ("s", "f64"), ("s.low", "f64"), ("m", "f64")], "f64")
+    a, s, s_low, m = f.params
     g = "4*(1+x)/(1-x)"
     c = fpminimax(f"exp(({g})^2)*erfc({g})*(1+2*({g}))", list(range(27)), "[-1;0.751]", mode="relative")
     t = f.let("t", (a - 4.0) / (a + 4.0))
@@ -443,12 +449,14 @@ def erfc_core():
     e = f.let("e", f.call("math.exp.f64", -s))
     q = f.let("q", p / f.fma(a, 2.0, 1.0))
     q = f.let("q", f.fma(q, -s_low, q))
-    return f.ret(e * q)
+    return f.ret(e * (q * m))
 
 
-def square(f, a):
+def held_square(f, a, end):
+    """a, no more than `end`, and its square in two parts."""
+    a = f.let("held", f.select(a > end, end, a))
     s = f.let("s", a * a)
-    return s, f.let("s.low", f.select(s < INF, f.fma(a, a, -s), 0.0))
+    return a, s, f.let("s.low", f.fma(a, a, -s))
 
 
 def erf_near():
@@ -456,29 +464,26 @@ def erf_near():
 
 
 def erf(f, x):
-    a = f.let("a", x.abs())
-    s, low = square(f, a)
+    a, s, low = held_square(f, f.let("a", x.abs()), ERFC_END)
     near = f.let("near", a * f.estrin(s, erf_near()))
-    far = f.let("far", 1.0 - f.call("math.erfc.wider", a, s, low))
+    far = f.let("far", 1.0 - f.call("math.erfc.wider", a, s, low, 1.0))
     return f.let("y", f.select(a < 1.0, near, far)).copysign(x)
 
 
 def erfc(f, x):
-    a = f.let("a", x.abs())
-    s, low = square(f, a)
-    y = f.let("y", f.call("math.erfc.wider", a, s, low))
+    a, s, low = held_square(f, f.let("a", x.abs()), ERFC_END)
+    y = f.let("y", f.call("math.erfc.wider", a, s, low, 1.0))
     y = f.let("y", f.select(x < 0.0, 2.0 - y, y))
     near = f.let("near", f.fma(-x, f.estrin(s, erf_near()), 1.0))
     return f.select(a < 0.5, near, y)
 
 
 def gelu(f, x):
-    h = f.let("held", f.select(x < -60.0, -60.0, x))
-    s, low = square(f, h)
-    a = f.let("a", h.abs() * double(1 / mp.sqrt(2)))
-    y = f.let("y", f.call("math.erfc.wider", a, f.let("s", s * 0.5), f.let("s.low", low * 0.5)))
-    y = f.let("y", f.select(h > 0.0, 2.0 - y, y))
-    return (h * 0.5) * y
+    """With z = |x| / 2 erfc(|x| / sqrt(2)): x - z, below 0 -z."""
+    c, s, low = held_square(f, f.let("a", x.abs()), GELU_END)
+    a = f.let("a", c * double(1 / mp.sqrt(2)))
+    z = f.let("z", f.call("math.erfc.wider", a, f.let("s", s * 0.5), f.let("s.low", low * 0.5), f.let("m", c * 0.5)))
+    return f.select(x < 0.0, -z, x - z)
 
 
 def pow_regular():

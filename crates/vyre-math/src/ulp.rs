@@ -45,17 +45,14 @@ pub fn worst(op: &MathOp, backend: &str, count: usize, seed: u64) -> Result<Opti
     Ok(pairs.iter().zip(&got).map(off).max_by_key(|worst| worst.ulp))
 }
 
-/// How many floats lie between two; NaNs are equal, and a NaN is far from any number. Zeros of other signs differ.
-fn distance(a: f64, b: f64) -> u64 {
-    if a.is_nan() && b.is_nan() || a.to_bits() == b.to_bits() {
-        return 0;
+/// How many floats lie between two; NaNs are equal. A NaN is far from any number, and so is a number of the other sign, a
+/// zero too: signs are not a matter of accuracy.
+pub fn distance(a: f64, b: f64) -> u64 {
+    match (a.is_nan(), b.is_nan()) {
+        (true, true) => 0,
+        (false, false) if a.is_sign_negative() == b.is_sign_negative() => a.to_bits().abs_diff(b.to_bits()),
+        _ => u64::MAX,
     }
-    if a.is_nan() || b.is_nan() {
-        return u64::MAX;
-    }
-    let place =
-        |x: f64| if x.is_sign_negative() { !(x.to_bits() as i64) ^ i64::MIN } else { x.to_bits() as i64 };
-    place(a).abs_diff(place(b))
 }
 
 /// Numbers of both signs, of a few binades around 1 or of any size.

@@ -4,7 +4,7 @@ use vyre::ir::DataType;
 use vyre::math::OPS;
 use vyre_math::kernel::elements;
 use vyre_math::oracle::{ORACLES, Oracle};
-use vyre_math::ulp::worst;
+use vyre_math::ulp::{distance, worst};
 use vyre_math::{canonical, narrow, special};
 
 #[test]
@@ -81,5 +81,60 @@ fn functions_without_an_oracle_are_right_where_it_is_hard() {
         let got = launch.grid([1, 1, 1]).run().unwrap().get::<f32>("r").unwrap();
         let got: Vec<u32> = got.into_iter().map(canonical).collect();
         assert_eq!(got, right, "{name}");
+    }
+}
+
+/// Far below 0, where these functions of f64 leave the normal numbers and end as a zero of the right sign; the results are
+/// those of mpmath.
+#[test]
+fn functions_without_an_oracle_vanish_as_they_should() {
+    let ends = [f64::NEG_INFINITY, f64::MIN, -1.3e154, -1e20, -134_217_729.1, -800.0];
+    let cases: &[(&str, f64, &[[f64; 2]])] = &[
+        (
+            "sigmoid",
+            0.0,
+            &[
+                [-700.0, 9.85967654375977e-305],
+                [-710.0, 4.47628622567513e-309],
+                [-725.5, 8.30526278e-316],
+                [-744.0, 1e-323],
+                [-746.0, 0.0],
+            ],
+        ),
+        (
+            "silu",
+            -0.0,
+            &[
+                [-599.5, -2.61967422105074e-258],
+                [-600.5, -9.653318352611735e-259],
+                [-710.0, -3.1781632202293424e-306],
+                [-714.0, -5.853803403946551e-308],
+                [-740.0, -3.09967e-319],
+                [-751.5, -5e-324],
+                [-752.5, -0.0],
+            ],
+        ),
+        (
+            "gelu",
+            -0.0,
+            &[
+                [-37.5, -1.7270073785932332e-306],
+                [-38.25, -7.9548e-319],
+                [-38.375, -6.62e-321],
+                [-38.5, -5.4e-323],
+                [-39.5, -0.0],
+            ],
+        ),
+        ("softplus", 0.0, &[[-708.0, 3.307553003638408e-308], [-744.0, 1e-323], [-746.0, 0.0]]),
+    ];
+    for (name, end, rows) in cases {
+        let kernel = elements(vyre::math::MathOp::from_name(name).unwrap(), DataType::F64).unwrap();
+        let rows: Vec<[f64; 2]> = rows.iter().copied().chain(ends.map(|x| [x, *end])).collect();
+        let xs: Vec<f64> = rows.iter().map(|[x, _]| *x).collect();
+        let launch = kernel.launch().backend("cpu").input("x", &xs).size("r", xs.len() as u64);
+        let got = launch.grid([1, 1, 1]).run().unwrap().get::<f64>("r").unwrap();
+        for ([x, right], got) in rows.into_iter().zip(got) {
+            assert!(distance(got, right) <= 2, "{name}({x:e}) gives {got:e}, not {right:e}");
+        }
     }
 }
