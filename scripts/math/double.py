@@ -521,6 +521,16 @@ def pow_regular():
     return f.ret(two_parts(f, f.let("e", z >> 6), w[0]))
 
 
+def pow_wide():
+    f = Fn("math.pow.f64", [("x", "f64"), ("y", "f64")], "f64")
+
+    def regular(a, y, usual):
+        safe = f.let("safe", f.select(usual, a, 1.0))
+        return f.call("math.pow.wider", safe, f.let("power", f.select(usual, y, 1.0)))
+
+    return f.ret(pow_special(f, regular))
+
+
 def text():
     yield from log_tables()
     yield exponential("exp", mpf(1), 800.0, False)
@@ -534,8 +544,7 @@ def text():
     yield atan_ratio()
     yield erfc_core()
     yield pow_regular()
-    f = Fn("math.pow.f64", [("x", "f64"), ("y", "f64")], "f64")
-    yield f.ret(pow_special(f, "math.pow.wider"))
+    yield pow_wide()
     for kind in ("sin", "cos", "tan"):
         yield simple(kind, trig(kind))
     yield simple("sinpi", trigpi("sinpi"))

@@ -27,8 +27,8 @@ def tables():
     powers = [split(mpf(2) ** (mpf(j) / N)) for j in range(N)]
     yield table("math.exp.hi", "f64", [hi for hi, _ in powers])
     yield table("math.exp.lo", "f64", [lo for _, lo in powers])
-    # The same as bits, to which an exponent is added, and the second part over the first.
-    yield table("math.exp.bits", "u64", [bits(hi) for hi, _ in powers])
+    # The same as bits, to which n is added at the exponent's place, so without j's own; and the second part over the first.
+    yield table("math.exp.bits", "u64", [bits(hi) - (j << 46) for j, (hi, _) in enumerate(powers)])
     yield table("math.exp.rest", "f64", [double(mpf(lo) / mpf(hi)) for hi, lo in powers])
 
 
@@ -47,10 +47,10 @@ def power():
 
 
 def table_power(f, n):
-    """2^(n / 64) and the number of its fraction in the tables."""
-    u = f.let("u", n.bits("u32"))
+    """2^(n / 64) and the number of its fraction in the tables. Of n, which may be u64, the lowest 18 bits count."""
+    u = f.let("u", n.bits("u32") if n.ty == "i32" else n.cast("u32"))
     j = f.let("j", u & (N - 1))
-    e = f.let("e", (u & (2**32 - N)).cast("u64") << 46)
+    e = f.let("e", (u.cast("u64") if n.ty == "i32" else n) << 46)
     return f.let("t", (f.load("math.exp.bits", "u64", j) + e).bits("f64")), j
 
 

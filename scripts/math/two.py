@@ -1,15 +1,17 @@
 """pow and atan2, whose 2^64 arguments nobody can try: a second step with pairs of f64 decides what the first leaves open.
 
-The first step has an error of a few units of f64's last place. A result that may lie at a boundary of f32 (or of a narrower
-type, whose boundaries have more zeros behind them) shows in its bits: near a multiple of 2^28. There the second step runs,
-with an error below 2^-95, and its pair is rounded to odd, so that the rounding that follows cannot go wrong.
+The first step has an error of some units of f64's last place, for pow up to a thousand. A result that may lie at a boundary of f32
+(or of a narrower type, whose boundaries have more zeros behind them) shows in its bits: near a multiple of 2^28. There the second
+step runs, with an error below 2^-95, and its pair is rounded to odd, so that the rounding that follows cannot go wrong.
 """
 
 from mpmath import mp, mpf
 
 from exponential import N as EXP_N
-from exponential import double, held, split
-from logarithm import inverses, parts
+from exponential import bits, double, held, split, table_power
+from logarithm import N as LOG_N
+from logarithm import OFF, SHIFT, inverses
+from logarithm import radius as radius_of_centers
 from vyre import Fn, fpminimax, single, table
 
 mp.prec = 600
@@ -91,12 +93,13 @@ def pair_series(f, x, coefficients, count):
 
 
 # How many units of f64 the first step may be off, with room to spare.
-FIRST_OFF = 1024
+ATAN2_OFF = 1024
+POW_OFF = 2048
 
 
-def near_boundary(f, w):
-    off = f.let("off", (w.bits("u64").cast("u32") + FIRST_OFF) & 0xFFFFFFF)
-    return f.let("near", off < 2 * FIRST_OFF)
+def near_boundary(f, w, units):
+    off = f.let("off", (w.bits("u64").cast("u32") + units) & 0xFFFFFFF)
+    return f.let("near", off < 2 * units)
 
 
 def round_to_odd(f, high, low):
@@ -109,35 +112,47 @@ def round_to_odd(f, high, low):
 
 
 def pow_log(f, a):
-    """What both steps of pow read: the exponent k, the table's index i and the exact r with a = 2^k (1 + r) / c[i]."""
-    k, i, m = parts(f, a)
-    return k, i, f.let("r", f.fma(m, f.load("math.log.inverse", "f64", i), -1.0))
+    """What both steps of pow read: the exponent k, the place of c[i] in the table of centers, and the exact r with
+    a = 2^k (1 + r) / c[i]."""
+    b = f.let("b", a.bits("u64"))
+    d = f.let("d", b - OFF)
+    upper = f.let("upper", (d >> 32).cast("u32"))
+    at = f.let("at", (upper >> (SHIFT - 33)) & (2 * (LOG_N - 1)))
+    k = f.let("k", (upper.bits("i32") >> 20).cast("f64"))
+    m = f.let("m", (b - (d & 0xFFF0000000000000)).bits("f64"))
+    return k, at, f.let("r", f.fma(m, f.load("math.log2.centers", "f64", at), -1.0))
+
+
+# From here on the result is 0 or infinite in f32. Its power is not near a boundary.
+POW_END = 200.3
+for power in (POW_END, -POW_END):
+    assert 4 * POW_OFF < bits(double(mpf(2) ** power)) % 2**28 < 2**28 - 4 * POW_OFF
+# The sum with it has the nearest multiple of 1 / EXP_N, and that as a whole number in its lower word.
+NEAREST = 1.5 * 2.0**52 / EXP_N
 
 
 def pow_regular():
-    """a^y for finite a > 0 and finite y. The logarithm has a relative error of 2^-52, so its product with y, up to 150, is off by
-    2^-44; its fraction goes through the table of 2^(j/64)."""
-    f = Fn("math.pow.regular", [("a", "f32"), ("y", "f32")], "f64")
-    a, y = (f.let("wide", v.cast("f64")) for v in f.params)
-    k, i, r = pow_log(f, a)
-    whole = f.let("whole", k + f.load("math.pow.head", "f64", i))
-    radius, scale = mp.nstr(mpf("0.00783"), 10), mp.nstr(1 / mp.log(2), 60)
-    c = fpminimax(f"(log1p(x)-x)*{scale}/x^2", list(range(6)), f"[-{radius};{radius}]", mode="absolute")
-    q = f.let("q", f.fma(f.let("x2", r * r), f.poly(r, c), f.load("math.pow.middle", "f64", i)))
-    s = f.let("s", whole + f.fma(r, double(1 / mp.log(2)), q))
-    p = f.let("p", y * s)
-    # Beyond this the result is 0 or infinite.
-    narrow = f.let("narrow", p.cast("f32"))
-    far = f.let("far", narrow.abs() > 1000.0)
-    narrow = held(f, narrow, -1000.0, 1000.0)
-    n = f.let("n", (narrow * float(EXP_N)).round())
-    u = f.let("u", f.fma(n.cast("f64"), -1.0 / EXP_N, p))
-    u = f.let("u", f.select(far, 0.0, u))
+    """a^y for finite a > 0 and finite y; anything for others, for which the second step never runs. The logarithm is the table's
+    plus r P(r), where P is off by 2^-49.7 and the roundings together by 2^-50.7 of the result, which is never less than half of
+    the table's. With the rounding of the product with y it is off by 2^-49. The product is at most 150 where the result is
+    neither 0 nor infinite, so the power is off by 2^-42.3 of itself: 1650 units of f64, or less. What is behind the nearest 64th goes
+    through a polynomial that adds 2^-47.6 to that, 45 units, and the 64ths through the table of 2^(j/64)."""
+    f = Fn("math.pow.regular", [("a", "f32"), ("y", "f32"), ("usual", "bool")], "f64")
+    a, y = (f.let("wide", v.cast("f64")) for v in f.params[:2])
+    k, at, r = pow_log(f, a)
+    h = f.let("h", k + f.load("math.log2.centers", "f64", f.let("next", at + 1)))
+    radius, scale = mp.nstr(mpf(radius_of_centers()) * mpf(1.001), 20), mp.nstr(1 / mp.log(2), 60)
+    c = fpminimax(f"log1p(x)*{scale}/x", list(range(6)), f"[-{radius};{radius}]", mode="relative")
+    p = f.let("p", y * f.let("s", f.fma(r, f.poly(r, c), h)))
+    p = held(f, p, -POW_END, POW_END)
+    z = f.let("z", p + NEAREST)
+    u = f.let("u", p - f.let("near", z - NEAREST))
     ln2 = mp.nstr(mp.log(2), 60)
-    c = fpminimax(f"expm1(x*{ln2})/x", [0, 1, 2, 3, 4], "[-0.00790;0.00790]", mode="absolute")
-    w = f.let("w", f.call("math.exp.scale", f.let("n", n.cast("i32")), f.let("g", u * f.poly(u, c))))
+    c = fpminimax(f"expm1(x*{ln2})/x", [0, 1, 2, 3], "[-0.0078126;0.0078126]", mode="absolute")
+    t, _ = table_power(f, f.let("n", z.bits("u64")))
+    w = f.let("w", f.fma(t, f.let("g", u * f.poly(u, c)), t))
     out = f.var("w", "f64", w)
-    with f.if_(f.let("open", near_boundary(f, w) & f.op("not", "bool", far))):
+    with f.if_(f.let("open", near_boundary(f, w, POW_OFF) & f.params[2])):
         f.set(out, f.let("exact", f.call("math.pow.second", a, y)))
     return f.ret(f.get(out))
 
@@ -147,7 +162,8 @@ def pow_second():
     that lies on a boundary; there a distance below 2^-80 is none."""
     f = Fn("math.pow.second", [("a", "f64"), ("y", "f64")], "f64")
     a, y = f.params
-    k, i, r = pow_log(f, a)
+    k, at, r = pow_log(f, a)
+    i = f.let("i", at >> 1)
     series = pair_series(f, (r, f.let("zero", r * 0.0)), "math.pow.log2", LOG2_SERIES)
     log = pair_scale(f, series, r)
     log = pair_add(f, log, (f.load("math.pow.middle", "f64", i), f.load("math.pow.tail", "f64", i)))
@@ -177,7 +193,7 @@ def pow_second():
 
 def pow_wide():
     f = Fn("math.pow.wide", [("x", "f32"), ("y", "f32")], "f64")
-    return f.ret(pow_special(f, "math.pow.regular"))
+    return f.ret(pow_special(f, lambda a, y, usual: f.call("math.pow.regular", a, y, usual)))
 
 
 def pow_special(f, regular):
@@ -186,9 +202,7 @@ def pow_special(f, regular):
     a = f.let("a", x.abs())
     inf = float("inf")
     usual = f.let("usual", (a > 0.0) & (a < inf) & (y.abs() < inf))
-    safe = f.let("safe", f.select(usual, a, 1.0))
-    power = f.let("power", f.select(usual, y, 1.0))
-    w = f.let("w", f.call(regular, safe, power))
+    w = f.let("w", regular(a, y, usual))
     out = f.var("w", "f64", w)
     with f.if_(f.op("not", "bool", usual & f.let("positive", x > 0.0))):
         f.set(out, f.let("special", pow_unusual(f, a, usual, w)))
@@ -295,7 +309,7 @@ def atan2():
     w = f.let("w", f.fma(z * t, f.poly(z, ATAN2), t))
     w = f.let("w", f.fma(start, double(mp.pi / 4), w))
     out = f.var("w", "f64", w)
-    with f.if_(near_boundary(f, w) & some):
+    with f.if_(near_boundary(f, w, ATAN2_OFF) & some):
         n = f.let("n", n.cast("f64"))
         f.set(out, f.let("exact", f.call("math.atan2.second", n, d, steep, left)))
         # The arc is less than its tangent by less than any unit: the quotient decides, and then down.
