@@ -1,5 +1,6 @@
 """log, log2, log10, log1p and what is made of them: asinh, acosh, atanh."""
 
+import math
 import struct
 
 from mpmath import mp, mpf
@@ -58,8 +59,9 @@ def parts(f, z, row=1):
     return k, i, f.let("m", (m | (b & 0xFFFFFFFF)).bits("f64"))
 
 
-def log_of(f, z, lost, name="log", base=mp.e):
-    """The logarithm of z > 0, with what z lost by rounding, which counts where z is near 1."""
+def log_of(f, z, lost, name="log", base=mp.e, is_above=False):
+    """The logarithm of z > 0, with what z lost by rounding, which counts where z is near 1. Where it `is_above`, results are rounded
+    once in their own units and come out above by up to one of these for a large z: fewer arguments are hard so for asinh."""
     k, at, m = parts(f, z, 2)
     c = f.let("c", f.load(f"math.{name}.centers", "f64", at))
     center = f.let("center", f.load(f"math.{name}.centers", "f64", at + 1))
@@ -67,7 +69,9 @@ def log_of(f, z, lost, name="log", base=mp.e):
     if lost is not None:
         r = f.let("r", f.fma(lost, c, r))
     scale = 1 / mp.log(base)
-    h = f.let("h", f.fma(k, double(mp.log(2) * scale), center))
+    step = double(mp.log(2) * scale)
+    if not is_above:
+        h = f.let("h", f.fma(k, step, center))
     rad, s = mp.nstr(mpf(radius()) * mpf(1.001), 20), mp.nstr(scale, 60)
     if base == mp.e:
         co = fpminimax("(log1p(x)-x)/x^2", [0, 1, 2, 3, 4, 5], f"[-{rad};{rad}]", mode="absolute")
@@ -79,6 +83,8 @@ def log_of(f, z, lost, name="log", base=mp.e):
         hi = f.let("first", r * double(scale))
         lo = f.let("rest", f.fma(r, c_lo, f.fma(r, double(scale), -hi)))
         t = f.let("t", f.fma(f.let("x2", r * r), f.poly(r, co), lo) + hi)
+    if is_above:
+        return f.let("y", f.fma(k, math.nextafter(step, math.inf), center + t))
     return f.let("y", h + t)
 
 
@@ -122,17 +128,18 @@ def one_more():
 
 def asinh():
     """log(x + w) with w = sqrt(1 + x^2). Below 1/2, where the result is small, what the roundings lost counts: the rest of the sum,
-    and half of how much w^2 is less than 1 + x^2, because w is near 1."""
+    and half of how much w^2 is less than 1 + x^2, because w is near 1. x^2 is exact."""
     f = Fn("math.asinh.wide", [("x", "f32")], "f64")
     (x,) = f.params
     wide = f.let("wide", x.cast("f64"))
-    w = f.let("w", f.fma(wide, wide, 1.0).sqrt())
+    square = f.let("square", wide * wide)
+    w = f.let("w", (square + 1.0).sqrt())
     z = f.let("z", wide + w)
-    more = f.let("more", f.fma(-wide, wide, f.fma(w, w, -1.0)))
+    more = f.let("more", f.fma(w, w, -1.0) - square)
     lost = f.let("lost", f.fma(more, -0.5, wide - (z - w)))
     lost = f.let("lost", f.select(x < 0.5, lost, 0.0))
-    y = log_of(f, z, lost)
-    return f.ret(f.select(x < float("inf"), y, wide))
+    # What is added is nothing but for infinity and NaN, whose logarithm would be some number.
+    return f.ret(f.fma(wide, 2.0**-1000, log_of(f, z, lost, is_above=True)))
 
 
 def acosh():

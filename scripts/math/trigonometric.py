@@ -3,11 +3,13 @@
 from mpmath import mp, mpf
 
 from exponential import double, split
-from vyre import Fn, fpminimax, single, table
+from vyre import Fn, fpminimax, table
 
 mp.prec = 2000
 # Arguments from here on are reduced with a long 2/pi.
 LARGE = 2.0**15
+# A number whose last bit counts ones.
+UNITS = 1.5 * 2.0**52
 
 
 def tables():
@@ -18,9 +20,26 @@ def tables():
     yield table("math.trig.two_over_pi", "u64", words)
 
 
+def tangent(top, bottom, reach):
+    """The quotient P(z) / Q(z) of those degrees for tan(x) / x with z = x^2, without the ones that both begin with: Q of the quotient
+    that is exact at as many points as there are coefficients, and the best P for it."""
+    points = [(mpf(reach) / 2) * (1 - mp.cos(mp.pi * (2 * i + 1) / (2 * (top + bottom)))) for i in range(top + bottom)]
+    a, b = mp.matrix(top + bottom, top + bottom), mp.matrix(top + bottom, 1)
+    for row, z in enumerate(points):
+        value = mp.tan(mp.sqrt(z)) / mp.sqrt(z)
+        for column in range(top):
+            a[row, column] = z ** (column + 1)
+        for column in range(bottom):
+            a[row, top + column] = -value * z ** (column + 1)
+        b[row] = value - 1
+    q = [double(c) for c in mp.lu_solve(a, b)[top:]]
+    below = "+".join(["1"] + [f"{c.hex()}*x^{at + 1}" for at, c in enumerate(q)])
+    p = fpminimax(f"(tan(sqrt(x))/sqrt(x)*({below})-1)/x", list(range(top)), f"[1b-60;{reach}]", mode="absolute")
+    return p, q
+
+
 # On [-pi/4, pi/4] and a little more: the multiple that is taken away need not be the nearest.
-SIN = fpminimax("(sin(sqrt(x))/sqrt(x)-1)/x", list(range(6)), "[1b-60;0.6211]", mode="relative")
-COS = fpminimax("(cos(sqrt(x))-1)/x", list(range(7)), "[1b-60;0.6211]", mode="relative")
+TAN = tangent(3, 4, "0.6211")
 
 
 # On [-pi/2, pi/2].
@@ -36,14 +55,14 @@ def remainder(f, narrow, x, kind):
     if kind == "cos":
         k = f.let("k", f.fma(x, inverse, -0.5).round())
         n = f.let("n", k + 0.5)
-    elif kind == "sin":
-        n = k = f.let("k", (x * inverse).round())
+        q = f.let("q", k.cast("i32").bits("u32"))
     else:
-        k = f.let("k", (narrow * single(inverse)).round())
-        n = f.let("n", k.cast("f64"))
+        # In these units nothing is behind the point, and the low bits are those of the whole number.
+        k = f.let("k", f.fma(x, inverse, UNITS))
+        n = f.let("n", k - UNITS)
+        q = f.let("q", k.bits("u64").cast("u32"))
     r = f.let("r", f.fma(n, -p1, x))
     rr = f.let("near", f.fma(n, -p2, r))
-    q = f.let("q", k.cast("i32").bits("u32"))
     rv = f.var("r", "f64", rr)
     qv = f.var("q", "u32", q)
     large = f.let("large", narrow.abs() >= LARGE)
@@ -80,17 +99,10 @@ def remainder(f, narrow, x, kind):
             negative = f.let("negative", narrow < 0.0)
             g = f.let("g", f.select(negative, -g, g))
             t = f.let("turn", f.select(negative, 0 - t, t))
-        f.set(rv, g)
+        # Infinities have no remainder.
+        f.set(rv, f.let("g", f.select(narrow.abs().eq(float("inf")), float("nan"), g)))
         f.set(qv, t)
     return f.get(rv), f.get(qv)
-
-
-def sin_poly(f, r, z):
-    return f.let("sine", f.fma(f.let("cube", z * r), f.poly(z, SIN), r))
-
-
-def cos_poly(f, z):
-    return f.let("cosine", f.fma(z, f.poly(z, COS), 1.0))
 
 
 def by_quadrant(f, q, s, c, kind):
@@ -112,24 +124,21 @@ def trig(kind):
     """x modulo pi, or pi/2 for the tangent: below 2^15 by subtracting k pi in two parts, the first of them exactly; from there on
     by multiplying the 24 bits of x with the 128 bits of 2/pi that matter for its exponent. Both leave a relative error of
     2^-53. Sine and cosine are one polynomial for the sine on [-pi/2, pi/2], off by 2^-60: the cosine is that of an angle a
-    quarter turn on. The tangent is a quotient of two on [-pi/4, pi/4], off by 2^-54. At most 3 units of f64."""
+    quarter turn on. The tangent is a quotient of two polynomials on [-pi/4, pi/4], off by 2^-57. At most 3 units of f64."""
     f = Fn(f"math.{kind}.wide", [("x", "f32")], "f64")
     (x0,) = f.params
-    # Infinities have no remainder.
-    x0 = f.let("x", f.select(x0.abs().eq(float("inf")), float("nan"), x0))
     x = f.let("wide", x0.cast("f64"))
     r, q = remainder(f, x0, x, kind)
     z = f.let("z", r * r)
     if kind == "tan":
-        y = f.let("y", by_quadrant(f, q, sin_poly(f, r, z), cos_poly(f, z), kind))
+        top, bottom = [f.let(name, f.fma(z, f.poly(z, part), 1.0)) for name, part in zip(("top", "bottom"), TAN)]
+        y = f.let("y", by_quadrant(f, q, f.let("top", top * r), bottom, kind))
     else:
-        y = f.let("y", f.fma(f.let("cube", z * r), f.poly(z, HALF_TURN), r))
+        # As a product, which keeps the sign of zero.
+        y = f.let("y", f.fma(z, f.poly(z, HALF_TURN), 1.0) * r)
         flip = f.let("flip", f.op("eq" if kind == "cos" else "ne", "u32", q & 1, 0))
         y = f.let("y", f.select(flip, -y, y))
-    if kind == "cos":
-        return f.ret(y)
-    # Also for the sign of zero.
-    return f.ret(f.select(x0.abs() < 2.0**-60, x, y))
+    return f.ret(y)
 
 
 SINPI = fpminimax("(sin(pi*sqrt(x))/sqrt(x)-pi)/x", [0, 1, 2, 3, 4, 5], "[1b-60;0.0626]", mode="relative")

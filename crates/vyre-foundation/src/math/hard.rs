@@ -42,7 +42,7 @@ pub(super) const HARD: &[(&str, &[[u32; 2]])] = &[
     ("acos", &[[0x328885a3, 0x3fc90fdb], [0x39826222, 0x3fc907b5]]),
     ("atan", &[[0x3d8d6b23, 0x3d8d31c3]]),
     ("sinh", &[[0x3a1285ff, 0x3a1285ff]]),
-    ("asinh", &[[0x4bdd65a5, 0x418f034b], [0x655890d3, 0x4254d1f9], [0x6eb1a8ec, 0x42845a89]]),
+    ("asinh", &[[0x5e68984e, 0x422e4a21], [0x7967ec37, 0x42a1ffb7]]),
     ("acosh", &[[0x655890d3, 0x4254d1f9], [0x6eb1a8ec, 0x42845a89]]),
     ("erf", &[[0x3940ead6, 0x3959af14]]),
     ("erfc", &[[0xb76c9f62, 0x3f800085]]),
