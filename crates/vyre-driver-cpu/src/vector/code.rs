@@ -544,6 +544,7 @@ impl Function {
 
 impl Op {
     /// Calls `f` with every register the op reads, in the order of its fields.
+    #[inline]
     pub fn for_each_operand(&self, mut f: impl FnMut(Reg)) {
         // An op is a few words, and one walk serves both.
         let mut copy = *self;
@@ -551,6 +552,7 @@ impl Op {
     }
 
     /// Calls `f` with every register the op reads, for change, in the order of its fields.
+    #[inline]
     pub fn for_each_operand_mut(&mut self, mut f: impl FnMut(&mut Reg)) {
         fn address(at: &mut Address, f: &mut impl FnMut(&mut Reg)) {
             f(&mut at.base);
@@ -569,7 +571,10 @@ impl Op {
             | Op::Float(_, _, a, b)
             | Op::FloatCmp(_, _, a, b)
             | Op::Mask(_, a, b)
-            | Op::Permute(a, b) => [a, b].into_iter().for_each(f),
+            | Op::Permute(a, b) => {
+                f(a);
+                f(b);
+            }
             Op::ShiftImm(_, a, _)
             | Op::Bit(_, a)
             | Op::FloatUn(_, _, a)
@@ -582,7 +587,11 @@ impl Op {
             | Op::BitsToMask(a)
             | Op::Splat(a)
             | Op::Extract(a, _) => f(a),
-            Op::Fma(_, a, b, c) | Op::Select(a, b, c) => [a, b, c].into_iter().for_each(f),
+            Op::Fma(_, a, b, c) | Op::Select(a, b, c) => {
+                f(a);
+                f(b);
+                f(c);
+            }
             Op::LoadS(_, at) | Op::LoadSplat(_, at) | Op::Poll(at) => address(at, &mut f),
             Op::StoreS(_, at, value) | Op::StoreStream(_, at, value) => {
                 address(at, &mut f);

@@ -19,7 +19,7 @@ pub(super) fn prune(function: &mut Function) {
     let mut sources = vec![Source::Nothing; function.kinds.len()];
     let mut jumps: Vec<SmallVec<[u32; 4]>> = vec![SmallVec::new(); function.blocks.len()];
     let mut live = vec![false; function.kinds.len()];
-    let mut work: Vec<Reg> = Vec::new();
+    let mut work: Vec<Reg> = Vec::with_capacity(function.kinds.len());
     for (at, block) in function.blocks.iter().enumerate() {
         for (place, param) in block.params.iter().enumerate() {
             sources[param.index()] = Source::Param { block: at as u32, at: place as u32 };

@@ -88,7 +88,7 @@ impl Sink {
                 insts[end] = inst;
                 continue;
             };
-            let uses = std::mem::take(&mut self.uses[result.index()]);
+            let uses = self.uses[result.index()];
             let several = (2..=COPIES_MAX).contains(&uses.count);
             if !uses.hot && self.regions[at].is_none() && several {
                 for region in uses.regions.into_iter().take(uses.count) {

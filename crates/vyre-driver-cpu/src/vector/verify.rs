@@ -303,7 +303,8 @@ pub(super) fn immediate_dominators(
     function: &Function,
     predecessors: &[Predecessors],
 ) -> Result<Vec<u32>, String> {
-    let mut dominators: Vec<u32> = vec![0];
+    let mut dominators: Vec<u32> = Vec::with_capacity(function.blocks.len());
+    dominators.push(0);
     for at in 1..function.blocks.len() as u32 {
         let mut forward = predecessors[at as usize].iter().copied().filter(|from| *from < at);
         let first = forward.next().ok_or_else(|| format!("b{at} stands before what leads to it"))?;

@@ -204,13 +204,13 @@ impl Emit<'_> {
             match item {
                 InstOrEdit::Edit(Edit::Move { from, to }) => self.transfer(*from, *to),
                 InstOrEdit::Inst(inst) => {
-                    self.step(plan.steps[inst.index()], output.inst_allocs(inst), next);
+                    self.step(&plan.steps[inst.index()], output.inst_allocs(inst), next);
                 }
             }
         }
     }
 
-    fn step(&mut self, step: Step, allocations: &[Allocation], next: Option<usize>) {
+    fn step(&mut self, step: &Step, allocations: &[Allocation], next: Option<usize>) {
         let mut allocations = allocations.iter();
         self.here.clear();
         self.def = None;
@@ -220,11 +220,11 @@ impl Emit<'_> {
                 self.asm.mark(inst.site);
                 self.find(&inst.op, &mut allocations);
                 self.def = inst.result.and(allocations.next()).map(|place| self.place(*place));
-                self.op(&inst);
+                self.op(inst);
             }
             Step::Argument(reg) => {
                 self.def = allocations.next().map(|place| self.place(*place));
-                self.materialise(reg);
+                self.materialise(*reg);
             }
             Step::Copy => {
                 if let (Some(from), Some(to)) = (allocations.next(), allocations.next()) {
@@ -232,12 +232,12 @@ impl Emit<'_> {
                 }
             }
             Step::End(block, fused) => {
-                match (&fused, &self.function.blocks[block as usize].term) {
+                match (fused, &self.function.blocks[*block as usize].term) {
                     (Some(op), _) => self.find(op, &mut allocations),
                     (None, Term::Branch { cond, .. }) => self.find_one(*cond, &mut allocations),
                     (None, Term::Jump(..) | Term::Return) => {}
                 }
-                self.end(block as usize, fused, next);
+                self.end(*block as usize, *fused, next);
             }
         }
     }

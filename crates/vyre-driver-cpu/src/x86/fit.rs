@@ -34,7 +34,8 @@ type Piece = (u32, u32);
 
 /// The words of a row of bits that a piece is in, and its bits there.
 fn words((first, last): Piece) -> impl Iterator<Item = (usize, u64)> {
-    (first / 64..=last / 64).map(move |word| {
+    // A range without its end in it takes fewer steps to walk.
+    (first / 64..last / 64 + 1).map(move |word| {
         let low = if word == first / 64 { u64::MAX << (first % 64) } else { u64::MAX };
         let high = if word == last / 64 { u64::MAX >> (63 - last % 64) } else { u64::MAX };
         (word as usize, low & high)
@@ -166,14 +167,17 @@ pub(super) fn allocate(plan: &Plan<'_>, env: &MachineEnv) -> Option<Output> {
     });
     let words = (2 * plan.steps.len()).div_ceil(64);
     let rows = registers.len() * words;
+    // Room for the uses of values in memory too.
+    let mut ranges = Vec::with_capacity(2 * plan.vregs);
+    ranges.resize(plan.vregs, Range::NEW);
     let block = |insts: &InstRange| (2 * insts.first().index() as u32, 2 * insts.last().index() as u32 + 1);
     let nowhere = Value { block: NONE, point: 0, operand: NONE, uses: NONE };
     let mut fit = Fit {
         plan,
         values: vec![nowhere; plan.vregs],
         uses: Vec::with_capacity(plan.operands.len()),
-        pieces: Vec::with_capacity(2 * plan.vregs),
-        ranges: vec![Range::NEW; plan.vregs],
+        pieces: Vec::with_capacity(4 * plan.vregs),
+        ranges,
         groups: (0..plan.vregs as u32).collect(),
         alone: vec![NONE; plan.operands.len()],
         homes: Vec::new(),
@@ -184,7 +188,7 @@ pub(super) fn allocate(plan: &Plan<'_>, env: &MachineEnv) -> Option<Output> {
         busy: Vec::new(),
         destroyed: vec![0; rows],
         heads: vec![NONE; rows],
-        owners: Vec::with_capacity(2 * plan.vregs),
+        owners: Vec::with_capacity(4 * plan.vregs),
         unused: Vec::new(),
         outline: Vec::new(),
         seen: Vec::new(),
@@ -554,24 +558,22 @@ impl Fit<'_> {
         (sum < least).then_some((sum, found))
     }
 
+    /// Gives the range in hand a register.
     fn take(&mut self, at: usize, range: u32) {
-        let (start, end) = self.ranges[range as usize].pieces;
-        for piece in start..end {
-            for (word, bits) in words(self.pieces[piece as usize]) {
-                let place = at * self.words + word;
-                self.busy[place] |= bits;
-                let owner = Owner { bits, range, next: self.heads[place] };
-                self.heads[place] = match self.unused.pop() {
-                    Some(free) => {
-                        self.owners[free as usize] = owner;
-                        free
-                    }
-                    None => {
-                        self.owners.push(owner);
-                        self.owners.len() as u32 - 1
-                    }
-                };
-            }
+        for (word, bits) in &self.outline {
+            let place = at * self.words + word;
+            self.busy[place] |= bits;
+            let owner = Owner { bits: *bits, range, next: self.heads[place] };
+            self.heads[place] = match self.unused.pop() {
+                Some(free) => {
+                    self.owners[free as usize] = owner;
+                    free
+                }
+                None => {
+                    self.owners.push(owner);
+                    self.owners.len() as u32 - 1
+                }
+            };
         }
         self.ranges[range as usize].home = Home::Register(at as u8);
     }
@@ -697,7 +699,10 @@ impl Fit<'_> {
                     self.save(inst, &mut behind);
                 }
                 self.write_step(inst, &mut behind);
-                self.moves(ProgPoint::after(inst), behind);
+                // Mostly there are none.
+                if !behind.is_empty() {
+                    self.moves(ProgPoint::after(inst), behind);
+                }
             }
             let Some(to) = plan.succs[block].first().filter(|_| !plan.args[block].is_empty()) else {
                 continue;

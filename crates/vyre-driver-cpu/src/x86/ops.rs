@@ -10,6 +10,7 @@ use crate::vector::code::{
     Address, BitOp, Elem, Inst, IntCond, IntOp, Kind, MaskOp, Num, Op, Reg, Rmw, ShiftOp,
 };
 use iced_x86::Code;
+use smallvec::SmallVec;
 
 impl Emit<'_> {
     pub(super) fn op(&mut self, inst: &Inst) {
@@ -309,7 +310,7 @@ impl Emit<'_> {
             8 => Code::try_from(code as usize + 2).unwrap_or(code),
             _ => code,
         };
-        let args: Vec<Arg> = args.iter().map(|number| Arg::Reg(kreg(*number))).collect();
+        let args: SmallVec<[Arg; 3]> = args.iter().map(|number| Arg::Reg(kreg(*number))).collect();
         self.asm.ins(code, &args);
     }
 

@@ -88,7 +88,7 @@ impl<'a> Plan<'a> {
             types: types.into_iter().map(|ty| ty.unwrap_or(DataType::U32)).collect(),
             levels: uniformity::analyse(parts).body,
             facts: range::analyse(program),
-            lines: Vec::new(),
+            lines: Vec::with_capacity(2 * body.values.len()),
             locals: vec![
                 LocalInfo { ty: DataType::U32, len: None, uniform: false, crosses: false };
                 body.locals.len()
