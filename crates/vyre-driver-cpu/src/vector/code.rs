@@ -506,7 +506,9 @@ pub struct Block {
 /// `extern "C" fn(context: u64, scratch: u64, first: u64, end: u64)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Function {
-    /// `W`: lanes of every vector register. Where no `V64` occurs it may be twice what a register has of 64-bit lanes.
+    /// `W`: lanes of every vector register. It may be twice what a register has of 64-bit lanes. Then a `V64` has only the
+    /// first half of the lanes, and so has what is converted from one: the same value in each, for ops on f64 alone and
+    /// for conversions between f32 and f64.
     pub lanes: u32,
     /// The kind of every register.
     pub kinds: Vec<Kind>,

@@ -420,11 +420,12 @@ impl Emit<'_> {
         self.function.kind(reg)
     }
 
-    /// The width of a vector of lanes of so many bits.
+    /// The width of a vector of lanes of so many bits, as many as fit a register.
     pub(super) fn width_of(&self, bits: u32) -> Width {
         match self.function.lanes * bits {
             0..=128 => Width::X,
             129..=256 => Width::Y,
+            _ if self.level == Level::Avx2 => Width::Y,
             _ => Width::Z,
         }
     }

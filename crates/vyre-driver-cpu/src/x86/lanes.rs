@@ -524,7 +524,9 @@ impl Emit<'_> {
     }
 
     pub(super) fn convert(&mut self, from: Num, to: Num, value: Reg) {
-        let (narrow, wide) = (self.width(Kind::V32), self.width(Kind::V64));
+        let wide = self.width(Kind::V64);
+        // Of the narrow side only as many lanes count as the wide one has.
+        let narrow = if from.is_wide() == to.is_wide() { self.width(Kind::V32) } else { wide.half() };
         let width = |num: Num| if num.is_wide() { wide } else { narrow };
         // A row's form is that of the wider side.
         let both = width(from).max(width(to));

@@ -23,7 +23,7 @@ mod tests;
 pub(crate) use asm::Level;
 
 use crate::executable::MachineCode;
-use crate::vector::code::{Function, Kind};
+use crate::vector::code::{FloatOp, FloatUnOp, Function, Kind, Num, Op};
 use crate::vector::lower::Shape;
 
 impl Level {
@@ -65,9 +65,28 @@ impl Level {
 pub(crate) fn compile(function: &Function, level: Level) -> Result<MachineCode, String> {
     let shape = level.shape();
     let wide = function.kinds.contains(&Kind::V64);
-    let fits = function.lanes == shape.lanes_wide || function.lanes == shape.lanes && !wide;
+    let fits = function.lanes == shape.lanes_wide
+        || function.lanes == shape.lanes && (!wide || has_same_lanes(function));
     if !fits {
         return Err(format!("{level:?} has no vectors of {} lanes", function.lanes));
     }
     emit::emit(function, level)
+}
+
+/// Whether all that a function does with 64-bit lanes is as good with half of them, which hold the same.
+fn has_same_lanes(function: &Function) -> bool {
+    let mut insts = function.blocks.iter().flat_map(|block| &block.insts);
+    insts.all(|inst| {
+        let mut wide = inst.result.is_some_and(|result| function.kind(result) == Kind::V64);
+        inst.op.for_each_operand(|reg| wide |= function.kind(reg) == Kind::V64);
+        let each_lane = matches!(
+            inst.op,
+            Op::Const(_)
+                | Op::Float(FloatOp::Add | FloatOp::Sub | FloatOp::Mul | FloatOp::Div, ..)
+                | Op::FloatUn(FloatUnOp::Sqrt, ..)
+                | Op::Convert { from: Num::F32, to: Num::F64, .. }
+                | Op::Convert { from: Num::F64, to: Num::F32, .. }
+        );
+        !wide || each_lane
+    })
 }

@@ -24,6 +24,8 @@ impl Lower<'_> {
         if self.plan.uniform[result.index()] {
             let regs: Lanes = args.iter().map(|arg| self.scalar(*arg)).collect();
             let reg = self.compute(op, ty, source, &regs);
+            let few = self.plan.few_wide && source == DataType::F64 && ty == DataType::F32;
+            let reg = if few { self.equal_lanes(reg, ty) } else { reg };
             return Val::Uniform(self.join_reg(reg, result_ty));
         }
         if let Some(line) = self.line(op, ty, source, args) {

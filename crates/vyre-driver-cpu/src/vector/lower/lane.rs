@@ -167,6 +167,10 @@ impl<'a> Lower<'a> {
                 let reg = self.load_uniform(*ty, *buffer, *index);
                 self.set_value(*result, Val::Uniform(reg));
             }
+            Node::Subgroup { result, op, ty, args } => {
+                let reg = self.reduce_all(*op, *ty, args);
+                self.set_value(*result, Val::Uniform(reg));
+            }
             Node::Get { result, local, .. } => {
                 let val = self.local(*local);
                 self.set_value(*result, val);

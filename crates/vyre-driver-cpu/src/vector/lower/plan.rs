@@ -6,6 +6,7 @@
 //! used in a later run lives in memory between them, or is computed again where that is cheap.
 
 use super::Shape;
+use super::subgroup::is_reduction;
 use vyre_foundation::ir::{
     Block, BufferId, BufferKind, BuiltinOp, ComputeOp, DataType, Node, Operand, ProgramParts, Value,
     collective, control, value_types, walk,
@@ -71,6 +72,8 @@ pub(super) struct Plan<'a> {
     pub(super) again: Vec<bool>,
     /// Whether any vector of 64-bit lanes is needed.
     pub(super) wide: bool,
+    /// Whether there are fewer lanes of 64 bits: a vector of those then has one value in all it has.
+    pub(super) few_wide: bool,
     /// Lanes of a vector.
     pub(super) lanes: u32,
     /// Vectors in flight.
@@ -99,6 +102,7 @@ impl<'a> Plan<'a> {
             crosses: vec![false; body.values.len()],
             again: vec![false; body.values.len()],
             wide: false,
+            few_wide: false,
             lanes: 0,
             vectors: 0,
         };
@@ -107,6 +111,7 @@ impl<'a> Plan<'a> {
         plan.wide = plan.needs_wide();
         plan.find_cheap();
         plan.lanes = if plan.wide { shape.lanes_wide } else { shape.lanes };
+        plan.few_wide = plan.lanes > shape.lanes_wide;
         plan.vectors = plan.choose_vectors(shape);
         // Where all lanes of a workgroup are in flight at once, nothing splits.
         if parts.workgroup_lanes() > u64::from(plan.vectors * plan.lanes) {
@@ -221,8 +226,10 @@ impl<'a> Plan<'a> {
     }
 
     /// Decides what one register holds: what the language calls uniform, less what comes out of memory that lanes write
-    /// or out of private arrays, which are per lane here even where all lanes agree.
+    /// or out of private arrays, which are per lane here even where all lanes agree. What a subgroup reduces to is the same
+    /// for all lanes too where there is one subgroup.
     fn find_uniform(&mut self) {
+        let one_subgroup = self.parts.subgroup.map(u64::from) == Some(self.parts.workgroup_lanes());
         self.uniform = vec![true; self.types.len()];
         for at in 0..self.locals.len() {
             let local = vyre_foundation::ir::Local(at as u32);
@@ -243,6 +250,7 @@ impl<'a> Plan<'a> {
                         matches!(node, Node::UniformLoad { .. }) || operands
                     }
                     Node::Builtin { result, .. } => levels.value(*result) != Level::Varying,
+                    Node::Subgroup { op, .. } => one_subgroup && is_reduction(*op),
                     Node::Load { buffer, .. } => operands && !parts.buffer(*buffer).is_writable(),
                     Node::Get { local, index: None, .. } => locals[local.index()].uniform,
                     Node::For { lo, .. } => {
@@ -326,6 +334,9 @@ impl<'a> Plan<'a> {
         let vector = |ty: DataType, uniform: bool| is_wide(ty) && (ty.is_float() || !uniform);
         let mut wide = self.locals.iter().any(|local| vector(local.ty, local.uniform));
         walk(&self.parts.body.block, |_, _, node| {
+            if self.is_wide_once(node) {
+                return;
+            }
             if let Some(result) = node.result() {
                 wide |= vector(self.types[result.index()], self.uniform[result.index()]);
             }
@@ -343,6 +354,25 @@ impl<'a> Plan<'a> {
             node.for_each_operand(|operand| wide |= vector(self.ty(operand), self.is_uniform(operand)));
         });
         wide
+    }
+
+    /// Whether a line computes with one f64 for all lanes what is as good in a few lanes: `rsqrt` and others go through
+    /// f64, and what they are asked for is often the same for all lanes.
+    fn is_wide_once(&self, node: &Node) -> bool {
+        let Node::Compute { result, op, ty, args } = node else { return false };
+        let fits = match op {
+            ComputeOp::Add | ComputeOp::Sub | ComputeOp::Mul | ComputeOp::Div | ComputeOp::Sqrt => {
+                *ty == DataType::F64
+            }
+            ComputeOp::Cast => {
+                matches!(
+                    (self.ty(args[0]), ty),
+                    (DataType::F32, DataType::F64) | (DataType::F64, DataType::F32)
+                )
+            }
+            _ => false,
+        };
+        fits && self.uniform[result.index()]
     }
 
     /// Marks the lines that synchronise a workgroup, and what encloses them.

@@ -53,6 +53,16 @@ impl Lower<'_> {
         Val::Varying(lanes, None)
     }
 
+    /// A reduction over a workgroup that is one subgroup, as one register for all lanes.
+    pub(super) fn reduce_all(&mut self, op: SubgroupOp, ty: DataType, args: &Args) -> Reg {
+        let (fold, _) = fold_of(op);
+        let lanes = self.vectors(args[0]);
+        let first = self.reduce(fold, ty, lanes)[0];
+        let reg = self.join_reg(first, ty);
+        // The other lanes of a vector that is wider than the workgroup are nobody's.
+        if self.width() < self.lanes_per_vector() { self.equal_lanes(reg, ty) } else { reg }
+    }
+
     /// The places of a vector's lanes among the lanes in flight.
     fn places(&mut self, vector: usize) -> Reg {
         let lane = self.b.emit(Op::LaneIndex);
@@ -318,6 +328,20 @@ pub(super) fn identity(fold: ReduceOp, ty: DataType) -> u64 {
             }
         }
     }
+}
+
+/// Whether all lanes of a subgroup get the same.
+pub(super) fn is_reduction(op: SubgroupOp) -> bool {
+    matches!(
+        op,
+        SubgroupOp::ReduceAdd
+            | SubgroupOp::ReduceMul
+            | SubgroupOp::ReduceMin
+            | SubgroupOp::ReduceMax
+            | SubgroupOp::ReduceAnd
+            | SubgroupOp::ReduceOr
+            | SubgroupOp::ReduceXor
+    )
 }
 
 fn fold_of(op: SubgroupOp) -> (ReduceOp, Sweep) {
