@@ -13,7 +13,7 @@ use wgpu::MapMode;
 /// Launches in one command buffer. More go in several, each waited for.
 const LAUNCHES_MAX: usize = 4096;
 /// Uploads of so many bytes at most go through memory that is kept for that. For more, wgpu allocates each time.
-const STAGED_BYTES_MAX: usize = 16 << 20;
+const STAGED_BYTES_MAX: usize = 256 << 20;
 /// Copies go by whole words.
 pub(crate) const WORD: usize = 4;
 
