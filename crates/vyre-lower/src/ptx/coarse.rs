@@ -15,8 +15,10 @@ use vyre_foundation::ir::{
 
 /// Lines that a thread's lanes may have together: beyond, registers run out. Measured with elementary functions on an H200.
 const LINES_MAX: usize = 360;
-/// What a quotient or a root in f64 counts for: over its branch nothing of the next lane begins.
+/// What a quotient and a root in f64 count for, and a branch that lanes take apart: over it nothing of the next lane begins.
 const QUOTIENT_LINES: usize = 32;
+const ROOT_LINES: usize = 37;
+const BRANCH_LINES: usize = 16;
 /// Trips of a loop that lanes may take one after the other.
 const TRIPS_MAX: u64 = 64;
 /// Threads of a workgroup on the device.
@@ -120,8 +122,9 @@ impl Coarse {
     /// Lines that a thread's lanes have beside each other.
     fn lines(&self, block: &Block) -> usize {
         let of = |node: &Node| match node {
-            Node::If { cond, .. } if self.shape(*cond) == Shape::Data => 1,
-            Node::Compute { op: ComputeOp::Div | ComputeOp::Sqrt, ty: DataType::F64, .. } => QUOTIENT_LINES,
+            Node::If { cond, .. } if self.shape(*cond) == Shape::Data => BRANCH_LINES,
+            Node::Compute { op: ComputeOp::Div, ty: DataType::F64, .. } => QUOTIENT_LINES,
+            Node::Compute { op: ComputeOp::Sqrt, ty: DataType::F64, .. } => ROOT_LINES,
             other => 1 + other.blocks().map(|inner| self.lines(inner)).sum::<usize>(),
         };
         block.iter().map(of).sum()
