@@ -53,34 +53,43 @@ pub(crate) fn compile(
     let failed = |message: String| BackendError::CompileFailed { backend: ID.into(), message };
     let bindings = Bindings::new(program.parts());
     let Lowered { source, traps, workgroup_bytes, tables } = lower(program, shaders).map_err(failed)?;
-    let asked =
-        bindings.buffers.len() as u64 + u64::from(bindings.has_status) + u64::from(!tables.is_empty());
-    let limit = u64::from(device.limits.max_storage_buffers_per_shader_stage);
-    if asked > limit {
-        let what = "the number of buffers, with those for traps and for long tables \
-                    (max_storage_buffers_per_shader_stage)";
+    let (limits, has_tables) = (&device.limits, !tables.is_empty());
+    let buffers = bindings.buffers.len() + usize::from(bindings.has_status) + usize::from(has_tables);
+    let demands = [
+        (
+            "the number of buffers, with those for traps and long tables (max_storage_buffers_per_shader_stage)",
+            buffers as u64,
+            u64::from(limits.max_storage_buffers_per_shader_stage),
+        ),
+        (
+            "the bytes of long tables together (max_storage_buffer_binding_size)",
+            tables.len() as u64 * 4,
+            limits.max_storage_buffer_binding_size,
+        ),
+        (
+            "the bytes of workgroup memory (max_compute_workgroup_storage_size)",
+            workgroup_bytes,
+            u64::from(limits.max_compute_workgroup_storage_size),
+        ),
+    ];
+    if let Some((what, asked, limit)) = demands.into_iter().find(|(_, asked, limit)| asked > limit) {
         return Err(BackendError::LimitExceeded { what: what.into(), asked, limit, backend: ID.into() });
-    }
-    let limit = u64::from(device.limits.max_compute_workgroup_storage_size);
-    if workgroup_bytes > limit {
-        let what = "the bytes of workgroup memory (max_compute_workgroup_storage_size)".into();
-        return Err(BackendError::LimitExceeded { what, asked: workgroup_bytes, limit, backend: ID.into() });
     }
     let refused = |error: BackendError| match error {
         BackendError::Other { message } => failed(message),
         other => other,
     };
     let compiled = device.watched("a shader", || {
-        build(device, cache, &bindings, &source, !tables.is_empty(), program.parts().workgroup)
+        build(device, cache, &bindings, &source, has_tables, program.parts().workgroup)
     });
     let (pipeline, layout) = compiled.map_err(refused)?;
-    let tables = if tables.is_empty() { None } else { Some(device.kept(table_buffer(device, &tables)?)) };
+    let tables = has_tables.then(|| table_buffer(device, &tables)).transpose()?;
     Ok(Kernel {
         pipeline: device.kept(pipeline),
         layout: device.kept(layout),
         traps,
         bindings,
-        tables,
+        tables: tables.map(|tables| device.kept(tables)),
         id: IDS.fetch_add(1, Ordering::Relaxed),
     })
 }

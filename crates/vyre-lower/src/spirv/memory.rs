@@ -111,7 +111,15 @@ impl Emit<'_, '_> {
         match (cell, ty.bits()) {
             (Cell::Half, _) => {
                 let half = self.load_cell(buffer, index);
-                self.word_op(if ty.is_signed() { Op::SConvert } else { Op::UConvert }, &[half])
+                if ty.is_signed() {
+                    return self.word_op(Op::SConvert, &[half]);
+                }
+                // NVIDIA's compiler counts the bits of a number of 16 as one that was extended by its sign. A mask that it
+                // does not know keeps it from working on 16.
+                let wide = self.word_op(Op::UConvert, &[half]);
+                let mask = self.word(0xffff);
+                let mask = self.hide_bits(DataType::U32, mask);
+                self.word_op(Op::BitwiseAnd, &[wide, mask])
             }
             (Cell::Pair, _) => {
                 let pair = self.load_cell(buffer, index);
