@@ -143,6 +143,17 @@ fn lower_shows_every_target_under_its_lines() {
     let args = ["lower", "saxpy.vyre", "--target", "spirv", "-o", "out.spv"];
     assert_eq!(shown(&execute(&folder, &args, b"")), "exit 0\n");
     assert_eq!(std::fs::read(folder.join("out.spv")).unwrap()[..4], 0x0723_0203_u32.to_le_bytes());
+    let elements: Vec<String> = (0..65).map(|element| element.to_string()).collect();
+    let list = elements.join(", ");
+    let source = format!(
+        "program @p workgroup(1, 1, 1) {{\n  buffer @y : read_write u32[] binding 0 output\n  \
+         const @t : u32[65] = [{list}]\n  %i = global_id x\n  %v = load.u32 @t[%i]\n  store.u32 @y[%i], %v\n}}\n"
+    );
+    std::fs::write(folder.join("table.vyre"), source).unwrap();
+    for target in ["spirv", "wgsl"] {
+        let shown = json(&folder, &["lower", "table.vyre", "--target", target, "--json"]);
+        assert_eq!(shown["tables"].to_string(), format!("[{list}]").replace(' ', ""));
+    }
     transcript("lower", &folder);
 }
 

@@ -9,8 +9,22 @@ use vyre::host::Error;
 use vyre::lower::{ptx, spirv, wgsl};
 use vyre::validate::ValidProgram;
 
-/// What a program becomes: text, and for some targets the bytes that devices take.
-type Lowered = (String, Option<Vec<u8>>);
+/// What a program becomes.
+#[derive(Default)]
+struct Lowered {
+    text: String,
+    /// What devices take, where that is not the text.
+    bytes: Option<Vec<u8>>,
+    /// What the shader's binding for long tables holds.
+    tables: Vec<u32>,
+}
+
+impl From<String> for Lowered {
+    fn from(text: String) -> Lowered {
+        Lowered { text, ..Lowered::default() }
+    }
+}
+
 type Target = (&'static str, fn(&ValidProgram, &Lower) -> Result<Lowered, Failure>);
 
 const TARGETS: [Target; 4] = [("asm", asm), ("ptx", ptx), ("spirv", spirv), ("wgsl", wgsl)];
@@ -24,7 +38,7 @@ pub(crate) fn run(args: &Lower, report: &Report) -> Result<u8, Failure> {
     };
     let loaded = load::program(&args.file)?;
     let program = loaded.valid()?;
-    let (text, bytes) = lower(&program, args)?;
+    let Lowered { text, bytes, tables } = lower(&program, args)?;
     if let Some(path) = &args.output {
         let bytes = bytes.filter(|_| path.extension().is_some_and(|extension| extension == "spv"));
         std::fs::write(path, bytes.as_deref().unwrap_or(text.as_bytes())).map_err(|error| {
@@ -33,7 +47,12 @@ pub(crate) fn run(args: &Lower, report: &Report) -> Result<u8, Failure> {
     }
     report.json(|| {
         let digest = program.program().digest().to_string();
-        json!({ "target": target, "program": program.program().name(), "digest": digest, "text": text })
+        let mut shown =
+            json!({ "target": target, "program": program.program().name(), "digest": digest, "text": text });
+        if !tables.is_empty() {
+            shown["tables"] = json!(tables);
+        }
+        shown
     });
     if args.output.is_none() {
         report.text(&text);
@@ -44,23 +63,24 @@ pub(crate) fn run(args: &Lower, report: &Report) -> Result<u8, Failure> {
 fn asm(program: &ValidProgram, _: &Lower) -> Result<Lowered, Failure> {
     let open = || CpuBackend::new(CpuConfig::from_env()?)?.listing(program.program());
     let text = open().map_err(|error| Failure::from(Error::from(error)))?;
-    Ok((text, None))
+    Ok(text.into())
 }
 
 fn ptx(program: &ValidProgram, args: &Lower) -> Result<Lowered, Failure> {
     let options = ptx::Options { sm: args.sm, ..ptx::Options::default() };
-    Ok((ptx::lower(program, &options).map_err(|error| refused(&error))?.source, None))
+    Ok(ptx::lower(program, &options).map_err(|error| refused(&error))?.source.into())
 }
 
 fn spirv(program: &ValidProgram, _: &Lower) -> Result<Lowered, Failure> {
     let shader = spirv::lower(program, &spirv::Options::default()).map_err(|error| refused(&error))?;
     let bytes = shader.words.iter().flat_map(|word| word.to_le_bytes()).collect();
-    Ok((shader.text(), Some(bytes)))
+    Ok(Lowered { text: shader.text(), bytes: Some(bytes), tables: shader.tables })
 }
 
 fn wgsl(program: &ValidProgram, _: &Lower) -> Result<Lowered, Failure> {
     let options = wgsl::Options { form: wgsl::Form::Driver, lookup_binding: None };
-    Ok((wgsl::lower(program, &options).map_err(|error| refused(&error))?.source, None))
+    let shader = wgsl::lower(program, &options).map_err(|error| refused(&error))?;
+    Ok(Lowered { text: shader.source, bytes: None, tables: shader.tables })
 }
 
 /// A program that a target has no form for.
