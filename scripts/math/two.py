@@ -1,6 +1,6 @@
 """pow and atan2, whose 2^64 arguments nobody can try: a second step with pairs of f64 decides what the first leaves open.
 
-The first step has an error of some units of f64's last place, for pow up to a thousand. A result that may lie at a boundary of f32
+The first step has an error of some units of f64's last place, for pow up to 1,700. A result that may lie at a boundary of f32
 (or of a narrower type, whose boundaries have more zeros behind them) shows in its bits: near a multiple of 2^28. There the second
 step runs, with an error below 2^-95, and its pair is rounded to odd, so that the rounding that follows cannot go wrong.
 """

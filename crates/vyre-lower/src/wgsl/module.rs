@@ -1,9 +1,9 @@
 //! The shader around the bodies: bindings, variables, the prologue, and the library functions that are in use.
 //!
 //! A **space** is a variable of words that buffers lie in: the input, the lookup data, the output, the long tables, and one
-//! each for workgroup buffers, short tables, and in the driver's form bound buffers. A **place** says in which space a buffer lies, from
-//! which word on, and how many elements it has. Spaces with elements smaller than a word, or with atomics, are arrays of
-//! atomics if lanes write them.
+//! each for workgroup buffers, short tables, and in the driver's form bound buffers. A **place** says in which space a
+//! buffer lies, from which word on, and how many elements it has. Spaces with elements smaller than a word, or with
+//! atomics, are arrays of atomics if lanes write them.
 
 use super::body::Body;
 use super::library::{Helper, accesses, helpers, words};
