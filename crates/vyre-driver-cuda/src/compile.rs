@@ -43,7 +43,7 @@ impl Drop for Kernel {
     }
 }
 
-/// Lowers, compiles and loads a program. Its loops look at the cancel word if `poll`.
+/// Lowers, compiles and loads a program. Its long loops look at the cancel word if `poll`.
 pub(crate) fn compile(
     context: &Arc<Context>,
     cache: Option<&DiskCache>,

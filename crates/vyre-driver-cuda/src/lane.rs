@@ -8,19 +8,19 @@ use crate::transfer::Staging;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use vyre_driver::BackendError;
 
 pub(crate) struct Lane {
     pub(crate) context: Arc<Context>,
     pub(crate) stream: sys::CUstream,
+    /// Where the word to end goes while the other stream is busy.
+    aside: sys::CUstream,
     pub(crate) begin: Event,
     pub(crate) end: Event,
-    /// The trap word and the grid barrier's counter.
+    /// The trap word, the grid barrier's counter and the cancel word, which is on the device because all loops look at it.
     state: Block,
-    /// The cancel word, a copy of the trap word, and small readbacks.
+    /// What is copied to the cancel word, a copy of the trap word, and small readbacks.
     host: Pinned,
-    pub(crate) cancel_address: sys::CUdeviceptr,
     pub(crate) staging: Staging,
 }
 
@@ -28,6 +28,9 @@ pub(crate) struct Lane {
 unsafe impl Send for Lane {}
 
 const SYNC_AT: u64 = 8;
+/// Away from words that launches write.
+const CANCEL_AT: u64 = 128;
+const STATE_BYTES: usize = 256;
 const TRAP_AT: usize = 64;
 const READS_AT: usize = 128;
 const HOST_BYTES: usize = 64 << 10;
@@ -38,13 +41,16 @@ impl Lane {
     pub(crate) fn new(context: &Arc<Context>, pool: &Arc<Pool>) -> Result<Lane, BackendError> {
         let fault = |error| context.fault(error, "a stream");
         let host = Pinned::new(context, HOST_BYTES)?;
+        // SAFETY: the word lies in memory of this lane, aligned, and nobody else knows it yet.
+        unsafe { host.at(0).cast::<u32>().write(1) };
+        let stream = || result::stream::create(result::stream::StreamKind::NonBlocking).map_err(fault);
         let lane = Lane {
-            cancel_address: host.device_address()?,
             begin: Event::new(context)?,
             end: Event::new(context)?,
-            state: pool.allocate(16)?,
+            state: pool.allocate(STATE_BYTES)?,
             staging: Staging::default(),
-            stream: result::stream::create(result::stream::StreamKind::NonBlocking).map_err(fault)?,
+            stream: stream()?,
+            aside: stream()?,
             host,
             context: Arc::clone(context),
         };
@@ -54,24 +60,30 @@ impl Lane {
 
     /// Clears what traps and cancelled launches leave behind.
     pub(crate) fn reset(&self) -> Result<(), BackendError> {
-        self.cancel_word().store(0, Ordering::Release);
-        // SAFETY: the state has 16 bytes.
-        unsafe { result::memset_d8_async(self.state.address, 0xff, 4, self.stream) }
-            .map_err(|error| self.fault(error, "the trap word"))
+        // SAFETY: the streams are alive, and both words lie in the state.
+        unsafe {
+            // A word to end that comes late would end the next launch.
+            result::stream::synchronize(self.aside)
+                .and_then(|()| result::memset_d8_async(self.state.address, 0xff, 4, self.stream))
+                .and_then(|()| result::memset_d8_async(self.cancel_address(), 0, 4, self.stream))
+        }
+        .map_err(|error| self.fault(error, "the words of a launch"))
     }
 
     pub(crate) fn fault(&self, error: DriverError, what: &str) -> BackendError {
         self.context.fault(error, what)
     }
 
-    fn cancel_word(&self) -> &AtomicU32 {
-        // SAFETY: the word lies in memory of this lane, aligned; the device only reads it.
-        unsafe { AtomicU32::from_ptr(self.host.at(0).cast()) }
+    /// Tells the kernel under way to end. A copy engine brings the word, so the kernel need not leave room for it.
+    pub(crate) fn cancel(&self) -> Result<(), BackendError> {
+        // SAFETY: both words lie inside their allocations, and the host's never changes.
+        unsafe { sys::cuMemcpyHtoDAsync_v2(self.cancel_address(), self.host.at(0).cast(), 4, self.aside) }
+            .result()
+            .map_err(|error| self.fault(error, "ending a kernel"))
     }
 
-    /// Tells the kernel under way to end.
-    pub(crate) fn cancel(&self) {
-        self.cancel_word().store(1, Ordering::Release);
+    pub(crate) fn cancel_address(&self) -> sys::CUdeviceptr {
+        self.state.address + CANCEL_AT
     }
 
     /// The addresses of the trap word and of the grid barrier's counter.
@@ -137,8 +149,10 @@ impl Lane {
 impl Drop for Lane {
     fn drop(&mut self) {
         if self.context.can_tidy() {
-            // SAFETY: the stream is destroyed once; work on it has ended, or its context is lost.
-            let _ = unsafe { result::stream::destroy(self.stream) };
+            for stream in [self.stream, self.aside] {
+                // SAFETY: the stream is destroyed once; work on it has ended, or its context is lost.
+                let _ = unsafe { result::stream::destroy(stream) };
+            }
         }
     }
 }

@@ -88,7 +88,7 @@ impl Drop for Block {
     }
 }
 
-/// Host memory that the device can reach.
+/// Host memory that the device copies from and to without help.
 pub(crate) struct Pinned {
     address: *mut u8,
     byte_len: usize,
@@ -102,8 +102,8 @@ unsafe impl Sync for Pinned {}
 
 impl Pinned {
     pub(crate) fn new(context: &Arc<Context>, byte_len: usize) -> Result<Pinned, BackendError> {
-        // SAFETY: a context is current; the memory is mapped into the device's addresses.
-        let address = unsafe { result::malloc_host(byte_len, sys::CU_MEMHOSTALLOC_DEVICEMAP) }
+        // SAFETY: a context is current.
+        let address = unsafe { result::malloc_host(byte_len, 0) }
             .map_err(|error| context.fault(error, "pinned host memory"))?;
         // SAFETY: the allocation has that many bytes.
         unsafe { address.cast::<u8>().write_bytes(0, byte_len) };
@@ -119,16 +119,6 @@ impl Pinned {
 
     pub(crate) fn byte_len(&self) -> usize {
         self.byte_len
-    }
-
-    /// Its start, as the device addresses it.
-    pub(crate) fn device_address(&self) -> Result<sys::CUdeviceptr, BackendError> {
-        let mut address = 0;
-        // SAFETY: the memory was allocated as mapped.
-        unsafe { sys::cuMemHostGetDevicePointer_v2(&mut address, self.address.cast(), 0) }
-            .result()
-            .map_err(|error| self.context.fault(error, "pinned host memory"))?;
-        Ok(address)
     }
 }
 

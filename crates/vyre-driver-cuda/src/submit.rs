@@ -242,7 +242,7 @@ fn launch(lane: &Lane, one: &Launch<'_, Cuda>) -> Result<(), BackendError> {
     }
     let [trap, sync] = lane.state();
     let [x, y, z] = one.grid;
-    arguments.extend([trap, lane.cancel_address, sync, 0, 0, u64::from(x), u64::from(y), u64::from(z), 0]);
+    arguments.extend([trap, lane.cancel_address(), sync, 0, 0, u64::from(x), u64::from(y), u64::from(z), 0]);
     let first = arguments.len() - 6;
     if one.kernel.cooperative {
         lane.reset_barrier()?;
@@ -353,7 +353,7 @@ fn wait(lane: &Lane, stop: &Stop<'_>) -> Result<(), BackendError> {
                 return Err(BackendError::DeviceLost { backend: ID.into(), cause });
             }
         } else if let Some(reason) = stop.reason() {
-            lane.cancel();
+            lane.cancel()?;
             stopped = Some((reason, Instant::now()));
         }
         rounds += 1;

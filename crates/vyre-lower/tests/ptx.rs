@@ -27,6 +27,30 @@ fn inexact(line: &str) -> Option<&'static str> {
     }
 }
 
+/// A loop that can be stopped looks at the cancel word only where it may be long: it waits for the answer each time.
+#[test]
+fn long_loops_look_whether_they_are_cancelled_and_short_ones_do_not() {
+    let looks = |body: &str| {
+        let source = format!(
+            "program @p workgroup(64, 1, 1) {{
+               buffer @y : read_write u32[] binding 0 output
+               %i = global_id x
+               %n = load.u32 @y[%i]
+               {body}
+             }}"
+        );
+        let program = validate(&text::parse(&source).expect("it parses").program).expect("it is valid");
+        let module = lower(&program, &Options { sm: 90, poll: true }).expect("it is small");
+        module.source.matches("[cancel]").count()
+    };
+    let store = "store.u32 @y[%j], %i";
+    assert_eq!(looks(&format!("for %j in 0..64 {{\n{store}\n}}")), 0);
+    assert_eq!(looks(&format!("for %j in 0..65000 {{\n{store}\n}}")), 1);
+    assert_eq!(looks(&format!("for %j in 0..%n {{\n{store}\n}}")), 1);
+    // What the inner loops may leave out, the outer one does.
+    assert_eq!(looks(&format!("for %k in 0..5000 {{\nfor %j in 0..64 {{\n{store}\n}}\n}}")), 1);
+}
+
 #[test]
 fn no_line_leaves_rounding_open() {
     let mut lines = 0;

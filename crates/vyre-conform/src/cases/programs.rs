@@ -259,6 +259,9 @@ fn memory() -> Vec<Fixture> {
         Fixture::new("memory", source!("four_bytes"))
             .run([1, 1, 1], &[Edge(7), Edge(67), These(AT), Edge(9), Zero(115)])
             .run([1, 1, 1], &[Edge(7), Edge(30), These(AT), Edge(33), Edge(115)]),
+        Fixture::new("memory", source!("counted_shorts"))
+            .run([3, 1, 1], &[These(&[57914, 0x8000, 0x7fff]), Edge(48), Edge(48), Zero(288)])
+            .run([2, 1, 1], &[Edge(3), Below(1 << 16, 31), Plain(31), Edge(186)]),
         Fixture::new("memory", source!("constants"))
             .run([2, 1, 1], &[Edge(5), Edge(3), Edge(3), Edge(5), Edge(3), Below(7, 21), Zero(168)])
             .run([1, 1, 1], &[Edge(5), Edge(3), Edge(3), Edge(5), Edge(3), Edge(16), Edge(128)]),

@@ -45,7 +45,7 @@ use vyre_foundation::validate::ValidProgram;
 pub struct Options {
     /// The compute capability times ten: 70 and above.
     pub sm: u32,
-    /// Whether loops look at the cancel word on each trip, so that a timeout can end them.
+    /// Whether long loops look at the cancel word now and then, so that a timeout can end them.
     pub poll: bool,
 }
 

@@ -22,6 +22,11 @@ const TILE_LINES: usize = 128;
 /// Lines that unrolling may add to a program.
 const ADDED_LINES_MAX: usize = 8192;
 
+/// Trips of an innermost loop that are over before anybody waits for them to be cancelled.
+const SHORT_TRIPS_MAX: u32 = 64;
+/// Times around an innermost loop for one look at the cancel word: it is far away, and the loop waits for the answer.
+const TRIPS_PER_LOOK: u32 = 32;
+
 /// Trips whose conditions to leave are asked together. Each has a predicate until then, and a device has seven.
 const ASKED_TOGETHER: u32 = 4;
 
@@ -30,6 +35,17 @@ struct Copies {
     count: u32,
     /// How many trips there are, if that is known.
     trips: Option<u32>,
+    looks: Looks,
+}
+
+/// When a loop looks at the cancel word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Looks {
+    Never,
+    /// Now and then.
+    Sometimes,
+    /// Each time around.
+    Always,
 }
 
 /// Where a trip may leave its loop.
@@ -86,15 +102,19 @@ impl Emit<'_> {
         self.label(rest);
         if copies.leave_some() {
             self.site = start;
-            self.plain_loop(counter, [&i, &hi], step, body, end);
+            // What several trips at a time leave is short.
+            let looks = if copies.count > 1 { Looks::Never } else { copies.looks };
+            self.plain_loop(counter, [&i, &hi], step, body, (end, looks));
         }
         self.label(end);
     }
 
     fn copies(&mut self, [lo, hi]: [Operand; 2], step: u32, body: &Block) -> Copies {
-        let (mut lines, mut innermost) = (0, true);
+        let (mut lines, mut innermost, mut tiles) = (0, true, false);
         walk(body, |_, _, node| {
-            lines += if matches!(node, Node::Mma { .. }) { TILE_LINES } else { 1 };
+            let tile = matches!(node, Node::Mma { .. });
+            tiles |= tile;
+            lines += if tile { TILE_LINES } else { 1 };
             innermost &= !matches!(node, Node::For { .. });
         });
         let lines = lines.max(1) * self.coarse.lanes as usize;
@@ -112,7 +132,14 @@ impl Emit<'_> {
             None => (1..=COPIES_MAX).rev().find(|n| fits(*n, BODY_LINES_MAX)).unwrap_or(1),
         };
         self.unrolled += lines * count.saturating_sub(1) as usize;
-        Copies { count, trips }
+        let looks = match trips {
+            _ if !self.options.poll => Looks::Never,
+            Some(trips) if innermost && trips <= SHORT_TRIPS_MAX => Looks::Never,
+            // Whoever ends a tile product early must have waited for it.
+            _ if innermost && !tiles => Looks::Sometimes,
+            _ => Looks::Always,
+        };
+        Copies { count, trips, looks }
     }
 
     /// No loop at all.
@@ -182,6 +209,7 @@ impl Emit<'_> {
         self.counters[counter.index()] = 0;
         let last = (copies.count - 1).wrapping_mul(step).to_string();
         let last = self.op(Width::B32, "add.u32", &[i, &last]);
+        self.look(copies.looks, &last, step.saturating_mul(copies.count));
         self.go_on([i, &last, hi], step, [head, end]);
         self.line(&format!("bra $L{end};"));
     }
@@ -276,19 +304,40 @@ impl Emit<'_> {
         }
     }
 
-    fn plain_loop(&mut self, counter: Value, [i, hi]: [&str; 2], step: u32, body: &Block, end: u32) {
+    fn plain_loop(
+        &mut self,
+        counter: Value,
+        [i, hi]: [&str; 2],
+        step: u32,
+        body: &Block,
+        (end, looks): (u32, Looks),
+    ) {
         let (start, head) = (self.site, self.new_label());
         self.label(head);
         self.trip(counter, i.to_owned(), body, start, end);
+        self.look(looks, i, step);
         self.go_on([i, i, hi], step, [head, end]);
+    }
+
+    /// Looks at the cancel word at the end of a trip whose counter is `last`; the next one's is `stride` more.
+    fn look(&mut self, looks: Looks, last: &str, stride: u32) {
+        if looks == Looks::Never {
+            return;
+        }
+        self.settle();
+        let (Looks::Sometimes, Some([window, period])) = (looks, window(stride)) else {
+            return self.poll();
+        };
+        let later = self.new_label();
+        let place = self.op(Width::B32, "and.b32", &[last, &(period - 1).to_string()]);
+        let outside = self.op(Width::Pred, "setp.ge.u32", &[&place, &window.to_string()]);
+        self.line(&format!("@{outside} bra $L{later};"));
+        self.poll();
+        self.label(later);
     }
 
     /// Counts on from the last trip, whose counter is `last`, and goes to `head`, or to `end` after the last one.
     fn go_on(&mut self, [i, last, hi]: [&str; 3], step: u32, [head, end]: [u32; 2]) {
-        if self.options.poll {
-            self.settle();
-            self.poll();
-        }
         if step == 1 {
             // Below `hi`, one more cannot wrap.
             self.line(&format!("add.u32 {i}, {last}, 1;"));
@@ -303,6 +352,13 @@ impl Emit<'_> {
         self.line(&format!("add.u32 {i}, {last}, {step};"));
         self.line(&format!("bra $L{head};"));
     }
+}
+
+/// A loop looks where its counter modulo the second number is below the first. No trip can pass over that: the window is as
+/// wide as the stride, or wider.
+fn window(stride: u32) -> Option<[u32; 2]> {
+    let window = stride.checked_next_power_of_two()?;
+    Some([window, window.checked_mul(TRIPS_PER_LOOK)?])
 }
 
 /// The locals that a body sets, if it is arithmetic with one place where it leaves its loop.
@@ -333,4 +389,24 @@ fn left_by_locals(body: &Block) -> Option<Vec<Set>> {
         }
     }
     (exits == 1).then_some(locals)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_looks_once_in_a_while_wherever_it_starts() {
+        for stride in [1, 2, 3, 4, 5, 7, 12, 16, 63, 64, 65, 1000, 0x3ff_ffff] {
+            let [window, period] = window(stride).expect("the stride is small");
+            for lo in [0u32, 1, 31, 32, 12_345, 0x7fff_fff0] {
+                let looks = |trip: &u32| lo.wrapping_add(trip.wrapping_mul(stride)) % period < window;
+                let seen: Vec<u32> = (0..1000).filter(looks).collect();
+                let gaps = seen.windows(2).map(|two| two[1] - two[0]).chain([seen[0] + 1]);
+                assert!(gaps.max() <= Some(2 * TRIPS_PER_LOOK), "stride {stride} from {lo}");
+                assert!(seen.len() <= 2 * 1000 / TRIPS_PER_LOOK as usize + 2, "stride {stride} from {lo}");
+            }
+        }
+        assert_eq!([0x0800_0001, u32::MAX].map(window), [None; 2]);
+    }
 }
