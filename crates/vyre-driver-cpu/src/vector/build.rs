@@ -7,7 +7,10 @@
 
 use super::code::{Block, BlockId, Function, Inst, IntCond, IntOp, Kind, Num, Op, Reg, ShiftOp, Term};
 use super::verify;
-use rustc_hash::FxHashMap;
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+use rustc_hash::FxBuildHasher;
+use std::hash::BuildHasher;
 
 /// Registers, blocks and instructions of one of these in a small function: for as many there is room from the start.
 const REGS_LIKELY: usize = 512;
@@ -17,6 +20,15 @@ const INSTS_LIKELY: usize = 128;
 /// What is known at some place: that of the registers below this number which is not forgotten.
 #[derive(Clone, Copy, Debug)]
 pub struct Known(u32);
+
+/// Something that a register holds. The register tells when it was computed.
+#[derive(Clone, Copy)]
+struct Computed {
+    op: Op,
+    kind: Kind,
+    reg: Reg,
+    hash: u64,
+}
 
 /// A function under construction.
 pub struct Builder {
@@ -30,10 +42,10 @@ pub struct Builder {
     current: Option<BlockId>,
     params: Vec<Reg>,
     insts: Vec<Inst>,
-    /// What this block, and what surely ran before it, has computed; no loads.
-    known: FxHashMap<(Op, Kind), Reg>,
-    /// The same in the order in which it was computed. The register tells when that was.
-    log: Vec<(Op, Kind, Reg)>,
+    /// What this block, and what surely ran before it, has computed, in that order; no loads.
+    log: Vec<Computed>,
+    /// Where something is in the log.
+    known: HashTable<u32>,
     /// What the entry block has computed: it runs before all others.
     entry_known: Known,
     /// By block: whether jumps go there.
@@ -55,8 +67,8 @@ impl Builder {
             current: None,
             params: Vec::new(),
             insts: Vec::with_capacity(INSTS_LIKELY),
-            known: FxHashMap::with_capacity_and_hasher(REGS_LIKELY, Default::default()),
             log: Vec::with_capacity(REGS_LIKELY),
+            known: HashTable::with_capacity(REGS_LIKELY),
             entry_known: Known(0),
             targets: Vec::with_capacity(BLOCKS_LIKELY),
             cold: false,
@@ -97,8 +109,11 @@ impl Builder {
         self.order.push(block);
         self.current = Some(block);
         self.cold = self.cold_regions > 0;
-        while let Some((op, kind, _)) = self.log.pop_if(|(.., reg)| reg.0 >= known.0) {
-            self.known.remove(&(op, kind));
+        while let Some(forgotten) = self.log.pop_if(|computed| computed.reg.0 >= known.0) {
+            let place = self.log.len() as u32;
+            if let Ok(found) = self.known.find_entry(forgotten.hash, |at| *at == place) {
+                found.remove();
+            }
         }
     }
 
@@ -286,13 +301,20 @@ impl Builder {
     }
 
     fn push_known(&mut self, op: Op, kind: Kind) -> Reg {
-        let next = Reg(self.kinds.len() as u32);
-        let reg = *self.known.entry((op, kind)).or_insert(next);
-        if reg == next {
-            self.push(op, kind);
-            self.log.push((op, kind, reg));
+        let hash = FxBuildHasher.hash_one((op, kind));
+        let same = |at: &u32| {
+            let computed = &self.log[*at as usize];
+            computed.op == op && computed.kind == kind
+        };
+        match self.known.entry(hash, same, |at| self.log[*at as usize].hash) {
+            Entry::Occupied(found) => self.log[*found.get() as usize].reg,
+            Entry::Vacant(place) => {
+                place.insert(self.log.len() as u32);
+                let reg = self.push(op, kind);
+                self.log.push(Computed { op, kind, reg, hash });
+                reg
+            }
         }
-        reg
     }
 
     fn result_kind(&self, op: &Op) -> Option<Kind> {

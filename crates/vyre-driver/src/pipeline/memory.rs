@@ -2,40 +2,34 @@
 
 use super::{PipelineCacheSnapshot, PipelineKey};
 use crate::error::BackendError;
-use rustc_hash::FxHashMap;
+use lru::LruCache;
+use rustc_hash::FxBuildHasher;
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A bounded cache of compiled programs with counters.
 pub struct PipelineCache<P> {
-    capacity: usize,
     state: Mutex<State<P>>,
 }
 
 struct State<P> {
-    entries: FxHashMap<PipelineKey, Entry<P>>,
-    /// Counts lookups; an entry's stamp says when it was last wanted.
-    clock: u64,
+    entries: LruCache<PipelineKey, Arc<P>, FxBuildHasher>,
     /// Counts [`clear`](PipelineCache::clear)s: what was begun under an earlier number is not kept.
     epoch: u64,
     counts: PipelineCacheSnapshot,
-}
-
-struct Entry<P> {
-    pipeline: Arc<P>,
-    stamp: u64,
 }
 
 impl<P> PipelineCache<P> {
     /// A cache of at most `capacity` pipelines, at least one.
     #[must_use]
     pub fn new(capacity: usize) -> PipelineCache<P> {
+        let capacity = NonZeroUsize::new(capacity).unwrap_or(NonZeroUsize::MIN);
         let state = State {
-            entries: FxHashMap::default(),
-            clock: 0,
+            entries: LruCache::with_hasher(capacity, FxBuildHasher),
             epoch: 0,
             counts: PipelineCacheSnapshot::default(),
         };
-        PipelineCache { capacity: capacity.max(1), state: Mutex::new(state) }
+        PipelineCache { state: Mutex::new(state) }
     }
 
     /// The pipeline for `key`, compiled if it is not there. Errors are not kept: the next call compiles again.
@@ -73,12 +67,7 @@ impl<P> PipelineCache<P> {
     /// The pipeline, or the epoch in which it was missing.
     fn lookup(&self, key: &PipelineKey) -> Result<Arc<P>, u64> {
         let mut state = self.lock();
-        state.clock += 1;
-        let now = state.clock;
-        let found = state.entries.get_mut(key).map(|entry| {
-            entry.stamp = now;
-            Arc::clone(&entry.pipeline)
-        });
+        let found = state.entries.get(key).map(Arc::clone);
         match found {
             Some(_) => state.counts.hits += 1,
             None => state.counts.misses += 1,
@@ -92,18 +81,13 @@ impl<P> PipelineCache<P> {
             return pipeline;
         }
         if let Some(earlier) = state.entries.get(&key) {
-            return Arc::clone(&earlier.pipeline);
+            return Arc::clone(earlier);
         }
-        if state.entries.len() >= self.capacity {
-            // A scan is cheap beside the compile that led here.
-            let oldest = state.entries.iter().min_by_key(|(_, entry)| entry.stamp).map(|(key, _)| *key);
-            if let Some(oldest) = oldest {
-                state.entries.remove(&oldest);
-                state.counts.evictions += 1;
-            }
-        }
-        let stamp = state.clock;
-        state.entries.insert(key, Entry { pipeline: Arc::clone(&pipeline), stamp });
+        let oldest = state.entries.push(key, Arc::clone(&pipeline));
+        state.counts.evictions += u64::from(oldest.is_some());
+        // Nobody waits while it goes.
+        drop(state);
+        drop(oldest);
         pipeline
     }
 

@@ -317,12 +317,12 @@ fn limit(what: &str, count: usize, max: usize) -> Result<(), ProgramError> {
 }
 
 fn seal_declarations(parts: &mut ProgramParts) -> Result<(), ProgramError> {
-    let mut seen = FxHashMap::default();
+    let mut seen = FxHashSet::default();
     let names = std::iter::once(&parts.name).chain(parts.buffers.iter().map(|buffer| &buffer.name));
     for (at, name) in names.chain(parts.functions.iter().map(|function| &function.name)).enumerate() {
         check_name(name)?;
         // The program's own name is a title, not a symbol: a buffer may share it.
-        if at > 0 && seen.insert(name.clone(), ()).is_some() {
+        if at > 0 && !seen.insert(name) {
             return Err(ProgramError::new(
                 format!("`@{name}` is declared twice"),
                 "give each buffer, table and function a name of its own",

@@ -111,25 +111,29 @@ pub struct BrokenProgram {
 /// # Panics
 /// If a pass breaks the program, which is a mistake in the pass.
 pub fn optimise(program: &ValidProgram) -> ValidProgram {
-    let (first, mut parts) = (&program.parts().body.block, program.parts().clone());
+    let mut parts = program.parts().clone();
+    // What the first round began with: the program without calls.
+    let mut first = Cow::Borrowed(&program.parts().body.block);
     // What the first round's `algebra` left, as long as the passes behind it leave it so.
-    let mut settled: Option<Cow<'_, Block>> = None;
+    let mut settled: Option<Block> = None;
     for (at, pass) in SCHEDULE.iter().enumerate() {
         let block = &parts.body.block;
         // The passes that run again have nothing to do if the first round did nothing, and those behind `algebra` not if
         // they did nothing with this very program.
         if at == PASSES.len() {
-            if block == first {
+            if *block == *first {
                 break;
             }
-            settled = settled.filter(|settled| **settled == *block);
-        } else if at > PASSES.len() && pass.name == range::PASS.name && settled.as_deref() == Some(block) {
+            settled = settled.filter(|settled| settled == block);
+        } else if at > PASSES.len() && pass.name == range::PASS.name && settled.as_ref() == Some(block) {
             break;
         }
         (pass.run)(&mut parts);
-        if at < PASSES.len() && pass.name == algebra::PASS.name {
-            let block = &parts.body.block;
-            settled = Some(if block == first { Cow::Borrowed(first) } else { Cow::Owned(block.clone()) });
+        let block = &parts.body.block;
+        if pass.name == inline::PASS.name && !program.parts().functions.is_empty() {
+            first = Cow::Owned(block.clone());
+        } else if at < PASSES.len() && pass.name == algebra::PASS.name && *block != *first {
+            settled = Some(block.clone());
         }
         if cfg!(debug_assertions) {
             seal(pass.name, parts.clone()).unwrap_or_else(|broken| panic!("{broken}"));

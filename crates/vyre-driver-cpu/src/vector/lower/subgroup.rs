@@ -195,21 +195,37 @@ impl Lower<'_> {
     }
 
     /// `x = x op xor_shuffle(x, d)` for d = 1, 2, 4, ...
+    ///
+    /// Once lanes `d` apart are equal, one of them can stand for a second vector of the subgroup: so two vectors become one
+    /// at each step, as long as there are two, and what lies vectors apart is then found that many lanes apart.
     fn reduce(&mut self, fold: ReduceOp, ty: DataType, mut x: Lanes) -> Lanes {
-        let lanes = self.lanes_per_vector();
+        let (lanes, width, count) = (self.lanes_per_vector(), self.width(), x.len());
+        // The vectors of a subgroup, and how many of those have become one.
+        let (span, mut packed) = ((width / lanes).max(1), 1);
         let mut distance = 1;
-        while distance < self.width() {
-            let across: Lanes = if distance < lanes {
+        while distance < width {
+            let vectors = distance / lanes;
+            let across: Lanes = if vectors < packed {
                 let lane = self.b.emit(Op::LaneIndex);
-                let index = self.b.int_const(IntOp::Xor, lane, distance.into());
+                let index = self.b.int_const(
+                    IntOp::Xor,
+                    lane,
+                    (if vectors == 0 { distance } else { vectors }).into(),
+                );
                 x.iter().map(|reg| self.b.emit(Op::Permute(*reg, index))).collect()
             } else {
-                (0..x.len()).map(|at| x[at ^ (distance / lanes) as usize]).collect()
+                (0..x.len()).map(|at| x[at ^ (vectors / packed) as usize]).collect()
             };
             x = (0..x.len()).map(|at| self.fold(fold, ty, x[at], across[at])).collect();
+            if distance < lanes && packed < span {
+                let second = self.lanes_where(|lane| lane & distance != 0);
+                x = x.chunks(2).map(|two| self.b.emit(Op::Select(second, two[1], two[0]))).collect();
+                packed *= 2;
+            }
             distance *= 2;
         }
-        x
+        let times = count / x.len();
+        x.iter().flat_map(|reg| std::iter::repeat_n(*reg, times)).collect()
     }
 
     /// What `distance` lanes below holds, where that is the same subgroup.
