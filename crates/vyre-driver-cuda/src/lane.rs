@@ -17,9 +17,9 @@ pub(crate) struct Lane {
     aside: sys::CUstream,
     pub(crate) begin: Event,
     pub(crate) end: Event,
-    /// The trap word, the grid barrier's counter and the cancel word, which is on the device because all loops look at it.
+    /// The trap word, the grid barrier's counter and the cancel word: it is on the device because every workgroup looks at it.
     state: Block,
-    /// What is copied to the cancel word, a copy of the trap word, and small readbacks.
+    /// The cancel word's two values, a copy of the trap word, and small readbacks.
     host: Pinned,
     pub(crate) staging: Staging,
 }
@@ -31,6 +31,9 @@ const SYNC_AT: u64 = 8;
 /// Away from words that launches write.
 const CANCEL_AT: u64 = 128;
 const STATE_BYTES: usize = 256;
+/// In host memory: what the cancel word is for a kernel that may go on, and for one that must end.
+const GO_ON_AT: usize = 0;
+const END_AT: usize = 4;
 const TRAP_AT: usize = 64;
 const READS_AT: usize = 128;
 const HOST_BYTES: usize = 64 << 10;
@@ -41,8 +44,8 @@ impl Lane {
     pub(crate) fn new(context: &Arc<Context>, pool: &Arc<Pool>) -> Result<Lane, BackendError> {
         let fault = |error| context.fault(error, "a stream");
         let host = Pinned::new(context, HOST_BYTES)?;
-        // SAFETY: the word lies in memory of this lane, aligned, and nobody else knows it yet.
-        unsafe { host.at(0).cast::<u32>().write(1) };
+        // SAFETY: the word lies in memory of this lane, aligned, and nobody else knows it yet. All others are 0.
+        unsafe { host.at(END_AT).cast::<u32>().write(1) };
         let stream = || result::stream::create(result::stream::StreamKind::NonBlocking).map_err(fault);
         let lane = Lane {
             begin: Event::new(context)?,
@@ -60,12 +63,12 @@ impl Lane {
 
     /// Clears what traps and cancelled launches leave behind.
     pub(crate) fn reset(&self) -> Result<(), BackendError> {
-        // SAFETY: the streams are alive, and both words lie in the state.
+        // A word to end that came late would end the next launch, and one that came early would be lost.
+        self.set_cancel_word(GO_ON_AT)?;
+        // SAFETY: the streams are alive, and the word lies in the state.
         unsafe {
-            // A word to end that comes late would end the next launch.
             result::stream::synchronize(self.aside)
                 .and_then(|()| result::memset_d8_async(self.state.address, 0xff, 4, self.stream))
-                .and_then(|()| result::memset_d8_async(self.cancel_address(), 0, 4, self.stream))
         }
         .map_err(|error| self.fault(error, "the words of a launch"))
     }
@@ -74,12 +77,18 @@ impl Lane {
         self.context.fault(error, what)
     }
 
-    /// Tells the kernel under way to end. A copy engine brings the word, so the kernel need not leave room for it.
+    /// Tells the kernel under way to end.
     pub(crate) fn cancel(&self) -> Result<(), BackendError> {
+        self.set_cancel_word(END_AT)
+    }
+
+    /// A copy engine brings the word, so a kernel that fills the device need not make room for it.
+    fn set_cancel_word(&self, value_at: usize) -> Result<(), BackendError> {
+        let value = self.host.at(value_at).cast();
         // SAFETY: both words lie inside their allocations, and the host's never changes.
-        unsafe { sys::cuMemcpyHtoDAsync_v2(self.cancel_address(), self.host.at(0).cast(), 4, self.aside) }
+        unsafe { sys::cuMemcpyHtoDAsync_v2(self.cancel_address(), value, 4, self.aside) }
             .result()
-            .map_err(|error| self.fault(error, "ending a kernel"))
+            .map_err(|error| self.fault(error, "the cancel word"))
     }
 
     pub(crate) fn cancel_address(&self) -> sys::CUdeviceptr {

@@ -353,7 +353,11 @@ fn wait(lane: &Lane, stop: &Stop<'_>) -> Result<(), BackendError> {
                 return Err(BackendError::DeviceLost { backend: ID.into(), cause });
             }
         } else if let Some(reason) = stop.reason() {
-            lane.cancel()?;
+            if let Err(error) = lane.cancel() {
+                lane.context.abandon();
+                let cause = format!("a kernel could not be told to end: {error}");
+                return Err(BackendError::DeviceLost { backend: ID.into(), cause });
+            }
             stopped = Some((reason, Instant::now()));
         }
         rounds += 1;

@@ -24,11 +24,10 @@ impl<P> PipelineCache<P> {
     #[must_use]
     pub fn new(capacity: usize) -> PipelineCache<P> {
         let capacity = NonZeroUsize::new(capacity).unwrap_or(NonZeroUsize::MIN);
-        let state = State {
-            entries: LruCache::with_hasher(capacity, FxBuildHasher),
-            epoch: 0,
-            counts: PipelineCacheSnapshot::default(),
-        };
+        // With a bound from the start it would have room for all.
+        let mut entries = LruCache::unbounded_with_hasher(FxBuildHasher);
+        entries.resize(capacity);
+        let state = State { entries, epoch: 0, counts: PipelineCacheSnapshot::default() };
         PipelineCache { state: Mutex::new(state) }
     }
 

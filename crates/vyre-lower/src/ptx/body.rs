@@ -10,7 +10,7 @@ use std::fmt::Write;
 use std::ops::Range;
 use vyre_foundation::ir::{
     Axis, Block, BufferId, BufferKind, BuiltinOp, DataType, Literal, Local, MemoryOrdering, Node, Operand,
-    ProgramParts, Value, value_types,
+    ProgramParts, Value, value_types, walk,
 };
 use vyre_foundation::launch::bound_buffers;
 use vyre_foundation::opt::range::AccessFacts;
@@ -206,6 +206,12 @@ impl<'a> Emit<'a> {
             {
                 self.lens[at] = self.constant(Literal::u32(len));
             }
+        }
+        let mut loops = false;
+        walk(&self.parts.body.block, |_, _, node| loops |= matches!(node, Node::For { .. }));
+        if self.options.poll && loops {
+            // Workgroups whose loops are short end too where they have not begun.
+            self.poll();
         }
         self.zero_shared();
         if self.coarse.lanes == 1 {

@@ -22,8 +22,8 @@ const TILE_LINES: usize = 128;
 /// Lines that unrolling may add to a program.
 const ADDED_LINES_MAX: usize = 8192;
 
-/// Trips of an innermost loop that are over before anybody waits for them to be cancelled.
-const SHORT_TRIPS_MAX: u32 = 64;
+/// Lines in a row that are over before anybody waits for them to be cancelled: the trips of an innermost loop together.
+const UNSEEN_LINES_MAX: usize = 1 << 15;
 /// Times around an innermost loop for one look at the cancel word: it is far away, and the loop waits for the answer.
 const TRIPS_PER_LOOK: u32 = 32;
 
@@ -132,11 +132,13 @@ impl Emit<'_> {
             None => (1..=COPIES_MAX).rev().find(|n| fits(*n, BODY_LINES_MAX)).unwrap_or(1),
         };
         self.unrolled += lines * count.saturating_sub(1) as usize;
+        let brief = |trips: u32| lines.saturating_mul(trips as usize) <= UNSEEN_LINES_MAX;
         let looks = match trips {
             _ if !self.options.poll => Looks::Never,
-            Some(trips) if innermost && trips <= SHORT_TRIPS_MAX => Looks::Never,
-            // Whoever ends a tile product early must have waited for it.
-            _ if innermost && !tiles => Looks::Sometimes,
+            _ if !innermost || tiles => Looks::Always,
+            Some(trips) if brief(trips) => Looks::Never,
+            // Counters of lanes differ, and lanes may not end one by one where others go on to a tile product.
+            _ if !self.layout.products && brief(count.saturating_mul(2 * TRIPS_PER_LOOK)) => Looks::Sometimes,
             _ => Looks::Always,
         };
         Copies { count, trips, looks }

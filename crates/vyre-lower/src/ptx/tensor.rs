@@ -122,6 +122,8 @@ impl Plan {
 pub(super) struct Layout {
     /// By buffer, which chunks are exchanged: zero for none. Only buffers whose every tile has the same depth are.
     masks: Vec<u32>,
+    /// Whether there are any.
+    pub(super) products: bool,
     /// Whether four warps work as one, in all products.
     pub(super) groups: bool,
 }
@@ -130,10 +132,10 @@ impl Layout {
     pub(super) fn of(parts: &ProgramParts, options: &Options) -> Layout {
         let mut masks: Vec<Option<u32>> = vec![None; parts.buffers.len()];
         // `wgmma` is an instruction of this one architecture.
-        let (mut products, mut groups) = (0, options.sm == 90);
+        let (mut products, mut groups) = (false, options.sm == 90);
         walk(&parts.body.block, |_, _, node| {
             let Node::Mma { m, n, k, c, a, b } = node else { return };
-            products += 1;
+            products = true;
             let plan = |unit| Plan::of(parts, options, unit, [*m, *n, *k], [*c, *a, *b]);
             groups &= plan(4).is_some();
             let wanted = if plan(1).is_some() { k / 16 - 1 } else { 0 };
@@ -146,7 +148,8 @@ impl Layout {
         });
         Layout {
             masks: masks.into_iter().map(|mask| mask.unwrap_or(0)).collect(),
-            groups: groups && products > 0,
+            products,
+            groups: groups && products,
         }
     }
 
