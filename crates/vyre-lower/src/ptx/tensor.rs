@@ -122,7 +122,7 @@ impl Plan {
 pub(super) struct Layout {
     /// By buffer, which chunks are exchanged: zero for none. Only buffers whose every tile has the same depth are.
     masks: Vec<u32>,
-    /// Whether there are any.
+    /// Whether the program has tile products at all.
     pub(super) products: bool,
     /// Whether four warps work as one, in all products.
     pub(super) groups: bool,
