@@ -1,7 +1,7 @@
 //! What goes wrong on a device, and whether the next dispatch works: `faults`. Ends with 1 if anything is not as it should be.
 //!
-//! Each row is one fault: the error that came, and what a dispatch gave afterwards. Not here: a device that is lost, which
-//! nobody can order.
+//! Each row is one fault: the error that came, and what a dispatch gave afterwards; then what runs side by side, and large
+//! copies. Not here: a device that is lost, which nobody can order.
 #![allow(clippy::print_stdout, unsafe_code)]
 
 use std::time::Duration;
@@ -85,6 +85,31 @@ fn forked(backend: &CudaBackend) -> Result<(), BackendError> {
     }
 }
 
+/// Copies of sizes about where the way they go changes, whole and from an odd place on.
+fn copies(backend: &CudaBackend) -> Result<bool, BackendError> {
+    const MIB: usize = 1 << 20;
+    let sizes = [1, MIB - 1, MIB, MIB + 1, 8 * MIB, 8 * MIB + 1, 33 * MIB - 5, 150 * MIB + 3, 2 * MIB + 9];
+    let mut state = 1u64;
+    let mut draw = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    for size in sizes {
+        let bytes: Vec<u8> = (0..size).map(|_| draw()).collect();
+        let memory = backend.allocate_resident(size)?;
+        backend.upload_resident(&memory, &bytes)?;
+        let whole = backend.download_resident(&memory)? == bytes;
+        let from = size / 3;
+        backend.upload_resident_at(&memory, from, &bytes[..size - from])?;
+        let moved = backend.download_resident_range(&memory, from, size - from)? == bytes[..size - from];
+        backend.free_resident(memory)?;
+        if !whole || !moved {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 fn main() {
     let open = || vyre_driver_cuda::open(&CudaConfig::default());
     let (backend, other) = match (open(), open()) {
@@ -96,18 +121,18 @@ fn main() {
     };
     let endless = "for %j in 0..4294967295 {\nstore.u32 @y[%i], %j\n}\nfor %k in 0..4294967295 {\nstore.u32 @y[%i], %k\n}";
     let short = Some(Duration::from_millis(200));
-    let faults: Vec<(&str, Result<(), BackendError>)> = vec![
-        ("an allocation of 4 TiB", backend.allocate_resident(1 << 42).map(drop)),
-        ("all memory, 8 GiB at a time", all_memory(&backend)),
-        ("2^33 trips with 200 ms", ran(&backend, endless, short).map(drop)),
-        ("a trap", ran(&backend, "trap 7", None).map(drop)),
-        ("a handle after its end", used_after_free(&backend)),
-        ("a handle of another context", of_another(&backend, &other)),
-        ("a fork", forked(&backend)),
+    let faults: [(&str, &dyn Fn() -> Result<(), BackendError>); 7] = [
+        ("an allocation of 4 TiB", &|| backend.allocate_resident(1 << 42).map(drop)),
+        ("all memory, 8 GiB at a time", &|| all_memory(&backend)),
+        ("2^33 trips with 200 ms", &|| ran(&backend, endless, short).map(drop)),
+        ("a trap", &|| ran(&backend, "trap 7", None).map(drop)),
+        ("a handle after its end", &|| used_after_free(&backend)),
+        ("a handle of another context", &|| of_another(&backend, &other)),
+        ("a fork", &|| forked(&backend)),
     ];
     let mut right = true;
-    for (fault, result) in faults {
-        let (told, error) = match result {
+    for (fault, run) in faults {
+        let (told, error) = match run() {
             Ok(()) => (false, "no error".to_owned()),
             Err(error) => (error.to_string().contains("Fix:"), error.to_string()),
         };
@@ -121,5 +146,7 @@ fn main() {
         threads.into_iter().all(|thread| thread.join().unwrap_or(false))
     });
     println!("four threads on two contexts, 500 dispatches each: {}", if both { "right" } else { "WRONG" });
-    std::process::exit(i32::from(!(right && both)));
+    let copies = copies(&backend).unwrap_or(false);
+    println!("copies of 1 byte to 150 MiB, there and back: {}", if copies { "right" } else { "WRONG" });
+    std::process::exit(i32::from(!(right && both && copies)));
 }

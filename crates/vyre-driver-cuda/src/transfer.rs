@@ -1,7 +1,8 @@
 //! Copies between host and device.
 //!
 //! The device reads pinned host memory at the bus's speed and any other at a fraction of it. So large copies go through
-//! pinned chunks, several threads filling or emptying them while others are on the bus.
+//! a ring of pinned chunks. One chunk is one transfer on the bus, and each costs it a pause of some microseconds: chunks
+//! are large. Threads fill or empty them piece by piece, each taking the next that nobody has.
 #![allow(unsafe_code)]
 
 use crate::context::Context;
@@ -10,52 +11,41 @@ use crate::memory::Pinned;
 use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUdeviceptr};
 use std::mem::MaybeUninit;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use vyre_driver::BackendError;
 
 /// Copies up to this size the driver stages itself at least as fast.
 const LARGE_MIN: usize = 1 << 20;
-const CHUNK_BYTES: usize = 2 << 20;
-/// One fills or empties a chunk while the other is on the bus.
-const CHUNKS_OF_THREAD: usize = 2;
-const THREADS_MAX: usize = 8;
+/// What a thread copies at a time.
+const PIECE_BYTES: usize = 512 << 10;
+const CHUNK_BYTES_MAX: usize = 8 << 20;
+const CHUNKS: usize = 4;
+const THREADS_MAX: usize = 12;
 
-/// The pinned chunks of a lane, made when they are first needed.
+/// The ring of pinned chunks of a lane, made when it is first needed.
 #[derive(Default)]
-pub(crate) struct Staging(Vec<[Chunk; CHUNKS_OF_THREAD]>);
+pub(crate) struct Staging(Vec<Chunk>);
 
 struct Chunk {
     memory: Pinned,
+    /// The device's last transfer from or to it.
     done: Event,
 }
 
 impl Staging {
-    /// The chunks of as many threads as a copy of that size keeps busy.
-    fn threads(
-        &mut self,
-        context: &Arc<Context>,
-        byte_len: usize,
-    ) -> Result<&[[Chunk; CHUNKS_OF_THREAD]], BackendError> {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = byte_len.div_ceil(CHUNK_BYTES).min(cores).min(THREADS_MAX);
-        while self.0.len() < threads {
-            let chunk = || -> Result<Chunk, BackendError> {
-                Ok(Chunk { memory: Pinned::new(context, CHUNK_BYTES)?, done: Event::new(context)? })
-            };
-            self.0.push([chunk()?, chunk()?]);
+    /// A ring whose chunks have at least that size.
+    fn ring(&mut self, context: &Arc<Context>, chunk_bytes: usize) -> Result<&[Chunk], BackendError> {
+        if self.0.first().is_none_or(|chunk| chunk.memory.byte_len() < chunk_bytes) {
+            for chunk in self.0.drain(..) {
+                chunk.done.wait()?;
+            }
+            let chunk =
+                |_| Ok(Chunk { memory: Pinned::new(context, chunk_bytes)?, done: Event::new(context)? });
+            self.0 = (0..CHUNKS).map(chunk).collect::<Result<_, BackendError>>()?;
         }
-        Ok(&self.0[..threads])
+        Ok(&self.0)
     }
 }
-
-/// Where threads are told what to do. Streams are handles that any thread may use.
-#[derive(Clone, Copy)]
-struct Stream(sys::CUstream);
-
-// SAFETY: as above.
-unsafe impl Send for Stream {}
-// SAFETY: as above.
-unsafe impl Sync for Stream {}
 
 /// Copies bytes to the device; returns when they are read. `to` has room for them.
 pub(crate) fn upload(
@@ -70,30 +60,23 @@ pub(crate) fn upload(
         // SAFETY: the caller vouches for `to`, and host memory that is not pinned is staged before the call returns.
         return unsafe { result::memcpy_htod_async(to, bytes, stream) }.map_err(fault);
     }
-    let threads = staging.threads(context, bytes.len())?;
-    let stream = Stream(stream);
-    let step = threads.len();
-    share(threads, |first, chunks| {
-        context.enter()?;
-        let Stream(stream) = { stream };
-        let pieces = bytes.chunks(CHUNK_BYTES).enumerate().skip(first).step_by(step);
-        for (turn, (at, piece)) in pieces.enumerate() {
-            let chunk = &chunks[turn % CHUNKS_OF_THREAD];
-            // Also waits for an earlier copy's use of the chunk; an event that was never recorded has happened.
-            chunk.done.wait()?;
-            // SAFETY: the chunk has room, the device is done with it, and it belongs to this thread; the copy lies inside
-            // `to`, as the piece inside `bytes`.
-            unsafe {
-                std::ptr::copy_nonoverlapping(piece.as_ptr(), chunk.memory.at(0), piece.len());
-                let to = to + (at * CHUNK_BYTES) as u64;
-                sys::cuMemcpyHtoDAsync_v2(to, chunk.memory.at(0).cast(), piece.len(), stream)
-                    .result()
-                    .map_err(|error| context.fault(error, "an upload"))?;
-            }
-            chunk.done.record(stream)?;
+    let plan = Plan::new(bytes.len());
+    let ring = staging.ring(context, plan.chunk_bytes)?;
+    let send = |at: usize, chunk: &Chunk, stream| {
+        // SAFETY: the chunk is filled, and its part of `to` is as long as that of `bytes`.
+        unsafe {
+            let to = to + (at * plan.chunk_bytes) as u64;
+            sys::cuMemcpyHtoDAsync_v2(to, chunk.memory.at(0).cast(), plan.len_of(at), stream)
         }
-        Ok(())
-    })
+        .result()
+        .map_err(fault)?;
+        chunk.done.record(stream)
+    };
+    let fill = |piece: &[u8], place: *mut u8| {
+        // SAFETY: the place has room for the piece, the device is done with it, and it is this thread's.
+        unsafe { std::ptr::copy_nonoverlapping(piece.as_ptr(), place, piece.len()) }
+    };
+    Turns::new(context, stream, ring, &plan).run(bytes.chunks(PIECE_BYTES), fill, send)
 }
 
 /// Fills `out` with bytes from the device, behind what is on the stream; returns when they are there.
@@ -111,70 +94,156 @@ pub(crate) fn download(
             .and_then(|()| unsafe { result::stream::synchronize(stream) })
             .map_err(fault);
     }
-    let threads = staging.threads(context, out.len())?;
-    let mut pieces: Vec<Vec<_>> = threads.iter().map(|_| Vec::new()).collect();
-    for (at, piece) in out.chunks_mut(CHUNK_BYTES).enumerate() {
-        pieces[at % threads.len()].push((at, piece));
+    let plan = Plan::new(out.len());
+    let ring = staging.ring(context, plan.chunk_bytes)?;
+    let fetch = |at: usize, chunk: &Chunk, stream| {
+        if at >= plan.chunks() {
+            return Ok(());
+        }
+        // SAFETY: the chunk is emptied and has room, and the range lies inside `from` as it does inside `out`.
+        unsafe {
+            let from = from + (at * plan.chunk_bytes) as u64;
+            sys::cuMemcpyDtoHAsync_v2(chunk.memory.at(0).cast(), from, plan.len_of(at), stream)
+        }
+        .result()
+        .map_err(fault)?;
+        chunk.done.record(stream)
+    };
+    for (at, chunk) in ring.iter().enumerate() {
+        fetch(at, chunk, stream)?;
     }
-    let pieces: Vec<_> = pieces.into_iter().map(std::sync::Mutex::new).collect();
-    let stream = Stream(stream);
-    share(threads, |first, chunks| {
-        context.enter()?;
-        let Stream(stream) = { stream };
-        let mut pieces = pieces[first].lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let fetch = |turn: usize, at: usize, byte_len: usize| {
-            let chunk = &chunks[turn % CHUNKS_OF_THREAD];
-            // SAFETY: the chunk has room and belongs to this thread, which has emptied it; the range lies inside `from`.
-            unsafe {
-                let from = from + (at * CHUNK_BYTES) as u64;
-                sys::cuMemcpyDtoHAsync_v2(chunk.memory.at(0).cast(), from, byte_len, stream)
-            }
-            .result()
-            .map_err(|error| context.fault(error, "a readback"))?;
-            chunk.done.record(stream)
-        };
-        for turn in 0..pieces.len().min(CHUNKS_OF_THREAD - 1) {
-            fetch(turn, pieces[turn].0, pieces[turn].1.len())?;
-        }
-        for turn in 0..pieces.len() {
-            if let Some((at, piece)) = pieces.get(turn + CHUNKS_OF_THREAD - 1) {
-                fetch(turn + CHUNKS_OF_THREAD - 1, *at, piece.len())?;
-            }
-            let chunk = &chunks[turn % CHUNKS_OF_THREAD];
-            chunk.done.wait()?;
-            let piece = &mut *pieces[turn].1;
-            // SAFETY: the device has written the chunk, and the piece is other memory of that length.
-            unsafe {
-                std::ptr::copy_nonoverlapping(chunk.memory.at(0), piece.as_mut_ptr().cast(), piece.len());
-            }
-        }
-        Ok(())
-    })
+    let empty = |piece: &mut [MaybeUninit<u8>], place: *mut u8| {
+        // SAFETY: the device has written the place, which has as many bytes as the piece.
+        unsafe { std::ptr::copy_nonoverlapping(place, piece.as_mut_ptr().cast(), piece.len()) }
+    };
+    Turns::new(context, stream, ring, &plan)
+        .run(out.chunks_mut(PIECE_BYTES), empty, |at, chunk, stream| fetch(at + CHUNKS, chunk, stream))
 }
 
-/// Runs the work of each thread, the first on this one.
-fn share(
-    threads: &[[Chunk; CHUNKS_OF_THREAD]],
-    work: impl Fn(usize, &[Chunk; CHUNKS_OF_THREAD]) -> Result<(), BackendError> + Sync,
-) -> Result<(), BackendError> {
-    std::thread::scope(|scope| {
-        let work = &work;
-        let others: Vec<_> = threads[1..]
-            .iter()
-            .enumerate()
-            .map(|(at, chunks)| std::thread::Builder::new().spawn_scoped(scope, move || work(at + 1, chunks)))
-            .collect();
-        let mut result = work(0, &threads[0]);
-        for (at, other) in others.into_iter().enumerate() {
-            let other = match other {
-                Ok(handle) => handle.join().unwrap_or_else(|_| {
+/// How a copy is cut into chunks.
+struct Plan {
+    byte_len: usize,
+    /// A multiple of a piece.
+    chunk_bytes: usize,
+}
+
+impl Plan {
+    fn new(byte_len: usize) -> Plan {
+        // Some rounds of the ring, or the bus waits while the first chunks are filled and the last are emptied.
+        let chunk_bytes = (byte_len / 16).next_multiple_of(PIECE_BYTES).min(CHUNK_BYTES_MAX);
+        Plan { byte_len, chunk_bytes }
+    }
+
+    fn chunks(&self) -> usize {
+        self.byte_len.div_ceil(self.chunk_bytes)
+    }
+
+    fn len_of(&self, chunk: usize) -> usize {
+        self.chunk_bytes.min(self.byte_len - chunk * self.chunk_bytes)
+    }
+
+    fn pieces_of(&self, chunk: usize) -> usize {
+        self.len_of(chunk).div_ceil(PIECE_BYTES)
+    }
+}
+
+/// Who may use the ring's chunks: each is for one chunk of the copy at a time.
+struct Turns<'a> {
+    context: &'a Arc<Context>,
+    stream: sys::CUstream,
+    ring: &'a [Chunk],
+    plan: &'a Plan,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    /// The chunk of the copy that each of the ring is for, and how many pieces of it are left.
+    turns: Vec<(usize, usize)>,
+    failed: bool,
+}
+
+// SAFETY: streams are handles that any thread may use; all else is shared by its own rules.
+unsafe impl Sync for Turns<'_> {}
+
+impl<'a> Turns<'a> {
+    fn new(context: &'a Arc<Context>, stream: sys::CUstream, ring: &'a [Chunk], plan: &'a Plan) -> Turns<'a> {
+        let turns = (0..CHUNKS.min(plan.chunks())).map(|at| (at, plan.pieces_of(at))).collect();
+        let state = Mutex::new(State { turns, failed: false });
+        Turns { context, stream, ring, plan, state, changed: Condvar::new() }
+    }
+
+    /// Copies every piece from or to its place in the ring; behind a chunk's last piece, `next` uses the bus.
+    fn run<Piece: Send>(
+        &self,
+        pieces: impl Iterator<Item = Piece> + Send,
+        copy: impl Fn(Piece, *mut u8) + Sync,
+        next: impl Fn(usize, &Chunk, sys::CUstream) -> Result<(), BackendError> + Sync,
+    ) -> Result<(), BackendError> {
+        let count = self.plan.byte_len.div_ceil(PIECE_BYTES);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let pieces = Mutex::new(pieces.enumerate());
+        let work = || {
+            let result = self.context.enter().and_then(|()| self.work(&pieces, &copy, &next));
+            if result.is_err() {
+                self.state().failed = true;
+                self.changed.notify_all();
+            }
+            result
+        };
+        std::thread::scope(|scope| {
+            // With fewer threads than asked for, those there are do all the same.
+            let others: Vec<_> = (1..count.min(cores).min(THREADS_MAX))
+                .map_while(|_| std::thread::Builder::new().spawn_scoped(scope, work).ok())
+                .collect();
+            let result = work();
+            others.into_iter().fold(result, |result, other| {
+                result.and(other.join().unwrap_or_else(|_| {
                     Err(BackendError::new("a copy's thread panicked. Fix: report it".to_owned()))
-                }),
-                // No more threads: its share is this one's.
-                Err(_) => work(at + 1, &threads[at + 1]),
+                }))
+            })
+        })
+    }
+
+    fn work<Piece>(
+        &self,
+        pieces: &Mutex<impl Iterator<Item = (usize, Piece)>>,
+        copy: impl Fn(Piece, *mut u8),
+        next: impl Fn(usize, &Chunk, sys::CUstream) -> Result<(), BackendError>,
+    ) -> Result<(), BackendError> {
+        let pieces_of_chunk = self.plan.chunk_bytes / PIECE_BYTES;
+        loop {
+            let piece = pieces.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some((number, piece)) = piece else { return Ok(()) };
+            let (at, slot) = (number / pieces_of_chunk, number / pieces_of_chunk % CHUNKS);
+            let chunk = &self.ring[slot];
+            // Pieces are taken in order, so those that the turn waits for are in other threads' hands.
+            let waits = |state: &mut State| state.turns[slot].0 != at && !state.failed;
+            let state = self.changed.wait_while(self.state(), waits).unwrap_or_else(PoisonError::into_inner);
+            if state.failed {
+                return Ok(());
+            }
+            drop(state);
+            // An event that was never recorded has happened.
+            chunk.done.wait()?;
+            copy(piece, chunk.memory.at(number % pieces_of_chunk * PIECE_BYTES));
+            let left = {
+                let left = &mut self.state().turns[slot].1;
+                *left -= 1;
+                *left
             };
-            result = result.and(other);
+            if left == 0 {
+                next(at, chunk, self.stream)?;
+                let to_come = at + CHUNKS;
+                if to_come < self.plan.chunks() {
+                    self.state().turns[slot] = (to_come, self.plan.pieces_of(to_come));
+                    self.changed.notify_all();
+                }
+            }
         }
-        result
-    })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
