@@ -1,11 +1,17 @@
-//! Records the driver's spans as a trace that Chrome's tracing page and Perfetto show.
+//! What drivers tell while they work: their warnings, and that something takes long, on standard error; their spans as a
+//! trace that Chrome's tracing page and Perfetto show.
 
 use crate::report::Failure;
+use std::fmt::{Debug, Write};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use tracing::field::{Field, Visit};
+use tracing::subscriber::{Interest, set_global_default};
+use tracing::{Event, Level, Metadata, Subscriber};
 use tracing_chrome::{ChromeLayerBuilder, FlushGuard};
-use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::{Context, SubscriberExt};
 
 /// A recording under way. Its trace is kept in memory, because the recorder cannot report a failed write.
 pub(crate) struct Recording {
@@ -14,13 +20,65 @@ pub(crate) struct Recording {
     trace: Memory,
 }
 
-/// Starts recording.
+/// Shows what drivers tell.
+pub(crate) fn listen() {
+    // The command runs once, so nobody else has set one.
+    let _ = set_global_default(tracing_subscriber::registry().with(Notices { is_alone: true }));
+}
+
+/// The same, and starts recording.
 pub(crate) fn record(path: &Path) -> Recording {
     let trace = Memory::default();
     let (layer, guard) = ChromeLayerBuilder::new().writer(trace.clone()).include_args(true).build();
-    // The command runs once, so nobody else has set one.
-    let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry().with(layer));
+    let both = tracing_subscriber::registry().with(layer).with(Notices { is_alone: false });
+    let _ = set_global_default(both);
     Recording { path: path.to_owned(), guard, trace }
+}
+
+/// Writes what drivers tell to standard error, a line each.
+struct Notices {
+    /// Nobody else wants to know anything, so that spans cost nothing.
+    is_alone: bool,
+}
+
+fn is_notice(metadata: &Metadata<'_>) -> bool {
+    metadata.is_event() && *metadata.level() <= Level::INFO && metadata.target().starts_with("vyre")
+}
+
+impl<S: Subscriber> Layer<S> for Notices {
+    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
+        if self.is_alone && !is_notice(metadata) { Interest::never() } else { Interest::always() }
+    }
+
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let metadata = event.metadata();
+        if is_notice(metadata) {
+            let mut text = Text::default();
+            event.record(&mut text);
+            let kind = if *metadata.level() == Level::INFO { "" } else { "warning: " };
+            // In place of a line that counts seconds.
+            let _ = io::Write::write_fmt(
+                &mut anstream::stderr(),
+                format_args!("\r  {kind}{}{}\n", text.message, text.fields),
+            );
+        }
+    }
+}
+
+/// An event in words: its message, and its fields behind it.
+#[derive(Default)]
+struct Text {
+    message: String,
+    fields: String,
+}
+
+impl Visit for Text {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        let _ = match field.name() {
+            "message" => write!(self.message, "{value:?}"),
+            name => write!(self.fields, " ({name}: {value:?})"),
+        };
+    }
 }
 
 impl Recording {

@@ -105,7 +105,7 @@ fn binary(context: &Context, cache: Option<&DiskCache>, source: &str) -> Result<
     if let Some(cache) = cache
         && let Err(error) = cache.put(&key, &binary)
     {
-        tracing::warn!(%error, "a compiled kernel could not be kept on disk");
+        tracing::warn!(%error, "a compiled kernel could not be kept on disk. Fix: set VYRE_CACHE to a folder with room that you may write to");
     }
     Ok(binary)
 }

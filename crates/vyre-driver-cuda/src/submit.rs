@@ -79,7 +79,7 @@ impl Cuda {
         let cache = config.cache.as_ref().and_then(|dir| match DiskCache::open(dir, CACHE_BYTES_MAX) {
             Ok(cache) => Some(cache),
             Err(error) => {
-                tracing::warn!(%error, dir = %dir.display(), "kernels are not kept on disk");
+                tracing::warn!(%error, dir = %dir.display(), "kernels are not kept on disk. Fix: set VYRE_CACHE to a folder that you may write to");
                 None
             }
         });

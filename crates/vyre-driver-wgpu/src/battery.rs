@@ -5,6 +5,7 @@
 //! What must come out is computed by the one definition of the ops.
 
 use std::fmt::Write;
+use std::sync::Arc;
 use vyre_foundation::ir::{ArgType, ComputeOp, DataType, Literal};
 use vyre_foundation::scalar::{Meaning, meaning, observe};
 use vyre_foundation::text::print_literal;
@@ -12,6 +13,8 @@ use vyre_foundation::text::print_literal;
 /// Lanes of a workgroup.
 pub(crate) const LANES: u32 = 64;
 const COLUMNS: usize = 4;
+/// Lines of a program of single ops.
+const LINES_MAX: usize = 16;
 
 /// One op under one type, with its operands' types and what it must give.
 #[derive(Clone)]
@@ -61,7 +64,7 @@ struct Line {
 /// A program and its operands.
 pub(crate) struct Battery {
     lines: Vec<Line>,
-    columns: [Vec<u64>; COLUMNS],
+    columns: Arc<[Vec<u64>; COLUMNS]>,
 }
 
 /// Something that came out wrong.
@@ -175,8 +178,9 @@ fn float_edges() -> Vec<u64> {
 }
 
 impl Battery {
-    /// Each of these rows by itself, on edges and on random words.
-    pub(crate) fn of(rows: Vec<Row>) -> Battery {
+    /// Each of these rows by itself, on edges and on random words. In several programs, because compilers take longer for
+    /// each line of a long one.
+    pub(crate) fn of(rows: Vec<Row>) -> Vec<Battery> {
         let is_float =
             rows.iter().any(|row| row.result.is_float() || row.args.iter().any(|ty| ty.is_float()));
         let edges = if is_float { float_edges() } else { integer_edges() };
@@ -192,10 +196,19 @@ impl Battery {
             }
             columns.iter_mut().zip(words).for_each(|(column, word): (&mut Vec<u64>, u64)| column.push(word));
         }
+        let constants = with_constants(&rows, &edges);
         let line =
             |row: Row| Line { from: (0..row.args.len()).map(From::Column).collect(), row, is_seen: true };
-        let constants = with_constants(&rows, &edges);
-        Battery { lines: rows.into_iter().map(line).chain(constants).collect(), columns }
+        let mut lines: Vec<Line> = rows.into_iter().map(line).chain(constants).collect();
+        // Those of an op together, so that few programs change with how it is made.
+        lines.sort_by_key(|line| line.row.op);
+        let columns = Arc::new(columns);
+        let mut lines = lines.into_iter();
+        let pieces = std::iter::from_fn(|| {
+            let lines: Vec<Line> = lines.by_ref().take(LINES_MAX).collect();
+            (!lines.is_empty()).then(|| Battery { lines, columns: Arc::clone(&columns) })
+        });
+        pieces.collect()
     }
 
     /// Expressions over a type, of the kind that compilers rewrite: few values, simple constants, a comparison at the end of
@@ -238,7 +251,7 @@ impl Battery {
             };
             (0..512).map(&mut word).collect()
         });
-        Battery { lines, columns }
+        Battery { lines, columns: Arc::new(columns) }
     }
 
     fn lanes(&self) -> usize {
@@ -265,9 +278,14 @@ impl Battery {
             .collect()
     }
 
+    /// The rows of the lines that are looked at.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.seen().map(|(_, line)| &line.row)
+    }
+
     /// The row of a line that is looked at.
     pub(crate) fn row(&self, line: usize) -> &Row {
-        &self.seen().nth(line).expect("there are so many").1.row
+        self.rows().nth(line).expect("there are so many")
     }
 
     /// The program's text.
@@ -279,6 +297,7 @@ impl Battery {
         let _ = writeln!(text, "  buffer @y : read_write u64[] binding {COLUMNS} output\n  %i = global_id x");
         let _ = writeln!(text, "  %live = lt.u32 %i, {}\n  if %live {{", self.lanes());
         (0..COLUMNS).for_each(|column| operands(&mut text, column));
+        let mut place = 0;
         for (at, line) in self.lines.iter().enumerate() {
             let args: Vec<String> = line
                 .from
@@ -292,21 +311,22 @@ impl Battery {
                 .collect();
             let name = line.row.op.info().name;
             let _ = writeln!(text, "    %r{at} = {name}.{} {}", line.row.ty, args.join(", "));
-        }
-        for (place, (at, line)) in self.seen().enumerate() {
+            if !line.is_seen {
+                continue;
+            }
+            // At once: what waits for the end of a long program takes registers, and compilers long to find them.
             let bits = match line.row.result {
                 // Signed numbers would be extended by their sign, and floats be rounded.
                 DataType::I32 => format!("cast.u32 %r{at}"),
                 DataType::F64 => format!("bitcast.u64 %r{at}"),
                 ty if ty.is_float() => format!("bitcast.u32 %r{at}"),
-                ty => format!(
-                    "cast.{} %r{at}",
-                    if ty == DataType::Bool { "u32".into() } else { ty.to_string() }
-                ),
+                DataType::Bool => format!("cast.u32 %r{at}"),
+                ty => format!("cast.{ty} %r{at}"),
             };
             let _ = writeln!(text, "    %b{at} = {bits}\n    %w{at} = cast.u64 %b{at}");
             let _ = writeln!(text, "    %at{at} = add.u32 %i, {}", place * self.lanes());
             let _ = writeln!(text, "    store.u64 @y[%at{at}], %w{at}");
+            place += 1;
         }
         text.push_str("  }\n}\n");
         text
@@ -451,14 +471,13 @@ mod tests {
     #[test]
     fn the_reference_passes_and_one_wrong_bit_does_not() {
         let types = [DataType::F64, DataType::F32, DataType::F16, DataType::I32, DataType::U64];
-        let batteries = [
-            Battery::of(rows(&types)),
+        let expressions = [
             Battery::expressions(DataType::F32, 8, 1),
             Battery::expressions(DataType::F64, 8, 2),
             Battery::expressions(DataType::I32, 8, 3),
             Battery::expressions(DataType::U64, 8, 4),
         ];
-        for battery in batteries {
+        for battery in Battery::of(rows(&types)).into_iter().chain(expressions) {
             let mut found = on_reference(&battery);
             let wrong: Vec<String> = battery.judge(&found).into_iter().map(|wrong| wrong.text).collect();
             assert!(wrong.is_empty(), "{wrong:?}");

@@ -247,7 +247,7 @@ impl<'a> Compiled<'a> {
         if let (true, Some(data)) = (self.is_new, self.cache.get_data())
             && let Err(error) = self.disk.put(&self.key, &data)
         {
-            tracing::warn!(%error, "a compiled kernel could not be kept on disk");
+            tracing::warn!(%error, "a compiled kernel could not be kept on disk. Fix: set VYRE_CACHE to a folder with room that you may write to");
         }
     }
 }

@@ -4,8 +4,8 @@
 //! gets those wrong is refused, with what it got wrong. Then memory: loads and stores of one element, which some compilers
 //! move over each other unless they are volatile. Then floats, in the ways that [`vyre_lower::spirv`] can make them: each
 //! op takes the fastest way that is exact for all hard operands, and what was chosen must hold in expressions and in a
-//! long loop. Subgroups are used if their lanes are consecutive ones. What a driver claims is not asked. The last resort is WGSL with floats as integers, which is exact wherever
-//! integers are.
+//! long loop. Subgroups are used if their lanes are consecutive ones. What a driver claims is not asked. The last resort is
+//! WGSL with floats as integers, which is exact wherever integers are.
 //!
 //! The verdict is kept on disk by device, driver and version, because compiling the probes takes a while. With it is kept
 //! why each faster way was not taken, in the words that `vyre devices` and `vyre doctor` print.
@@ -16,6 +16,7 @@ use crate::battery::{Battery, LANES, Row, Wrong, rows};
 use crate::kernel::Shaders;
 use crate::order::Order;
 use crate::submit::Wgpu;
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 use vyre_driver::admission::check as checked;
 use vyre_driver::pipeline::PipelineKey;
@@ -26,9 +27,11 @@ use vyre_foundation::text;
 use vyre_lower::spirv::{self, Features, FloatOp, Floats, How, Options};
 
 /// Goes up with what is tried and with what shaders contain, so that old verdicts do not count.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), ".9 wgpu 30.0");
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), ".10 wgpu 30.0");
 /// How long a probe may take.
 const LIMIT: Duration = Duration::from_secs(120);
+/// How often it is said that a driver is being tried.
+const TELL_EVERY: Duration = Duration::from_secs(3);
 /// Trips of a loop. Mesa 22.3 ends after 65,535.
 const TRIPS: u32 = 70_000;
 /// Programs of loads and stores.
@@ -63,12 +66,12 @@ pub(crate) fn verdict(wgpu: &Wgpu, features: Result<Features, &str>) -> Result<V
         return Ok(verdict);
     }
     let mut rejected = Vec::new();
-    let shaders = find(wgpu, features, &mut rejected)?;
+    let shaders = find(&Probes::new(wgpu), features, &mut rejected)?;
     let verdict = Verdict { shaders, rejected };
     if let Some(cache) = &wgpu.cache
         && let Err(error) = cache.put(&key, write(&verdict).as_bytes())
     {
-        tracing::warn!(%error, "a verdict could not be kept on disk");
+        tracing::warn!(%error, "a verdict could not be kept on disk. Fix: set VYRE_CACHE to a folder with room that you may write to");
     }
     Ok(verdict)
 }
@@ -142,25 +145,51 @@ fn fingerprint(features: Features) -> Result<Vec<u8>, BackendError> {
     Ok(bytes)
 }
 
+/// The device that is tried, and how far that is.
+struct Probes<'a> {
+    wgpu: &'a Wgpu,
+    count: Cell<u32>,
+    told: Cell<Instant>,
+}
+
+impl Probes<'_> {
+    fn new(wgpu: &Wgpu) -> Probes<'_> {
+        Probes { wgpu, count: Cell::new(0), told: Cell::new(Instant::now()) }
+    }
+
+    /// Says from time to time what takes so long: software compiles for many seconds.
+    fn tell(&self) {
+        if self.told.get().elapsed() >= TELL_EVERY {
+            self.told.set(Instant::now());
+            tracing::info!(
+                "trying what the driver of {} gets right, once for each of its versions: {} programs so far",
+                self.wgpu.device.adapter.name,
+                self.count.get()
+            );
+        }
+        self.count.set(self.count.get() + 1);
+    }
+}
+
 fn find(
-    wgpu: &Wgpu,
+    probes: &Probes<'_>,
     features: Result<Features, &str>,
     rejected: &mut Vec<String>,
 ) -> Result<Shaders, BackendError> {
     match features {
         Err(reason) => rejected.push(format!("SPIR-V: {reason}")),
-        Ok(features) => match spirv(wgpu, features, rejected) {
-            Ok(Some(options)) => return Ok(Shaders::SpirV(options, subgroups(wgpu, options, rejected)?)),
+        Ok(features) => match spirv(probes, features, rejected) {
+            Ok(Some(options)) => return Ok(Shaders::SpirV(options, subgroups(probes, options, rejected)?)),
             Ok(None) => {}
-            Err(error) if wgpu.device.is_lost() => return Err(error),
+            Err(error) if probes.wgpu.device.is_lost() => return Err(error),
             Err(error) => rejected.push(format!("SPIR-V: {error}")),
         },
     }
-    let wrong = integers(wgpu, &Shaders::Wgsl)?.into_iter().next();
-    match wrong.map_or_else(|| wrong_order(wgpu, &Shaders::Wgsl), |wrong| Ok(Some(wrong)))? {
+    let wrong = integers(probes, &Shaders::Wgsl)?.into_iter().next();
+    match wrong.map_or_else(|| wrong_order(probes, &Shaders::Wgsl), |wrong| Ok(Some(wrong)))? {
         None => Ok(Shaders::Wgsl),
         Some(wrong) => Err(unavailable(
-            format!("the driver of {} computes wrong: {wrong}", wgpu.device.adapter),
+            format!("the driver of {} computes wrong: {wrong}", probes.wgpu.device.adapter),
             "install a newer driver (Mesa 24 or above), or choose another device with VYRE_WGPU_ADAPTER",
         )),
     }
@@ -168,7 +197,7 @@ fn find(
 
 /// The fastest exact SPIR-V; `None` if there is none. Where 64-bit integers are wrong they are made of words.
 fn spirv(
-    wgpu: &Wgpu,
+    probes: &Probes<'_>,
     features: Features,
     rejected: &mut Vec<String>,
 ) -> Result<Option<Options>, BackendError> {
@@ -176,10 +205,10 @@ fn spirv(
     let tried = if features.int64 { vec![features, words] } else { vec![features] };
     for features in tried {
         let soft = Options { features, floats: Floats::SOFT, ..Options::default() };
-        let wrong = integers(wgpu, &Shaders::SpirV(soft, 0))?;
+        let wrong = integers(probes, &Shaders::SpirV(soft, 0))?;
         if wrong.is_empty() {
-            let Some(ordered) = ordered(wgpu, soft, rejected)? else { continue };
-            return floats(wgpu, ordered, rejected);
+            let Some(ordered) = ordered(probes, soft, rejected)? else { continue };
+            return floats(probes, ordered, rejected);
         }
         let wide = if features.int64 { "" } else { " of words" };
         rejected.extend(wrong.iter().map(|wrong| format!("SPIR-V, integers{wide}: {wrong}")));
@@ -188,17 +217,21 @@ fn spirv(
 }
 
 /// The faster way to access memory that keeps loads and stores of one element in order; `None` if neither does.
-fn ordered(wgpu: &Wgpu, soft: Options, rejected: &mut Vec<String>) -> Result<Option<Options>, BackendError> {
+fn ordered(
+    probes: &Probes<'_>,
+    soft: Options,
+    rejected: &mut Vec<String>,
+) -> Result<Option<Options>, BackendError> {
     // NVIDIA's compiler moves loads over stores now and then, which 32 programs do not show for certain.
-    let is_nvidia = wgpu.device.adapter.driver.starts_with("NVIDIA");
-    let plain = match wgpu.config.shaders {
+    let is_nvidia = probes.wgpu.device.adapter.driver.starts_with("NVIDIA");
+    let plain = match probes.wgpu.config.shaders {
         ShaderChoice::Fastest => !is_nvidia,
         ShaderChoice::SpirV => true,
         ShaderChoice::Volatile | ShaderChoice::Wgsl | ShaderChoice::Loose => false,
     };
     for is_volatile in plain.then_some(false).into_iter().chain([true]) {
         let options = Options { is_volatile, ..soft };
-        let Some(wrong) = wrong_order(wgpu, &Shaders::SpirV(options, 0))? else { return Ok(Some(options)) };
+        let Some(wrong) = wrong_order(probes, &Shaders::SpirV(options, 0))? else { return Ok(Some(options)) };
         let volatile = if is_volatile { ", volatile" } else { "" };
         rejected.push(format!("SPIR-V, memory{volatile}: {wrong}"));
     }
@@ -206,11 +239,11 @@ fn ordered(wgpu: &Wgpu, soft: Options, rejected: &mut Vec<String>) -> Result<Opt
 }
 
 /// What is wrong with the order of loads and stores, if something is.
-fn wrong_order(wgpu: &Wgpu, shaders: &Shaders) -> Result<Option<String>, BackendError> {
+fn wrong_order(probes: &Probes<'_>, shaders: &Shaders) -> Result<Option<String>, BackendError> {
     for seed in 0..ORDERS {
         let Order { source, given, expected } = Order::new(seed);
         let given: Vec<u8> = given.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let found = run(wgpu, shaders, &source, &[&given], given.len(), 1)?;
+        let found = run(probes, shaders, &source, &[&given], given.len(), 1)?;
         let found =
             found.chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().expect("four bytes")));
         let mut pairs = found.zip(expected).enumerate();
@@ -224,9 +257,9 @@ fn wrong_order(wgpu: &Wgpu, shaders: &Shaders) -> Result<Option<String>, Backend
 }
 
 /// What is wrong with integers.
-fn integers(wgpu: &Wgpu, shaders: &Shaders) -> Result<Vec<String>, BackendError> {
+fn integers(probes: &Probes<'_>, shaders: &Shaders) -> Result<Vec<String>, BackendError> {
     let expected = (0..TRIPS).fold(1u32, |a, k| a.wrapping_mul(3) ^ k).to_le_bytes();
-    let found = looped(wgpu, shaders, DataType::U32, "1", "%b = mul.u32 %a, 3\n%c = xor.u32 %b, %k")?;
+    let found = looped(probes, shaders, DataType::U32, "1", "%b = mul.u32 %a, 3\n%c = xor.u32 %b, %k")?;
     if found.chunks_exact(4).any(|found| found != expected) {
         return Ok(vec![format!("a loop of {TRIPS} trips ends early (Mesa 22.3 stops all after 65,535)")]);
     }
@@ -234,14 +267,18 @@ fn integers(wgpu: &Wgpu, shaders: &Shaders) -> Result<Vec<String>, BackendError>
         rows(&INTEGERS).into_iter().partition(|row| row.ty.bits() == 64);
     let expressions = INTEGERS[1..].iter().map(|ty| Battery::expressions(*ty, 24, 0));
     let mut wrong = Vec::new();
-    for battery in [narrow, wide].map(Battery::of).into_iter().chain(expressions) {
-        wrong.extend(tried(wgpu, shaders, &battery)?.into_iter().map(|wrong| wrong.text));
+    for battery in Battery::of(narrow).into_iter().chain(Battery::of(wide)).chain(expressions) {
+        wrong.extend(tried(probes, shaders, &battery)?.into_iter().map(|wrong| wrong.text));
     }
     Ok(wrong)
 }
 
 /// The fastest exact way to make each float op; `None` if not even integers are.
-fn floats(wgpu: &Wgpu, soft: Options, rejected: &mut Vec<String>) -> Result<Option<Options>, BackendError> {
+fn floats(
+    probes: &Probes<'_>,
+    soft: Options,
+    rejected: &mut Vec<String>,
+) -> Result<Option<Options>, BackendError> {
     let mut options = soft;
     for ty in [DataType::F32, DataType::F64] {
         if ty == DataType::F64 && !soft.features.float64 {
@@ -251,9 +288,9 @@ fn floats(wgpu: &Wgpu, soft: Options, rejected: &mut Vec<String>) -> Result<Opti
             let make = |floats: Floats, op: &FloatOp| floats.with(ty, *op, How::Native);
             Options { floats: FloatOp::ALL.iter().fold(options.floats, make), ..options }
         };
-        let mut chosen = improved(wgpu, ty, native(options), rejected)?;
+        let mut chosen = improved(probes, ty, native(options), rejected)?;
         if let Some(found) = &chosen
-            && let Some(wrong) = wrong_in_context(wgpu, ty, found)?
+            && let Some(wrong) = wrong_in_context(probes, ty, found)?
         {
             rejected.push(format!("SPIR-V, {ty} in context: {wrong}"));
             chosen = None;
@@ -262,7 +299,7 @@ fn floats(wgpu: &Wgpu, soft: Options, rejected: &mut Vec<String>) -> Result<Opti
             Some(chosen) => chosen,
             // As integers, which were right; but what both kinds share has to be right as well.
             None if ty == DataType::F64 => options,
-            None => match improved(wgpu, ty, options, rejected)? {
+            None => match improved(probes, ty, options, rejected)? {
                 Some(chosen) => chosen,
                 None => return Ok(None),
             },
@@ -275,7 +312,7 @@ fn floats(wgpu: &Wgpu, soft: Options, rejected: &mut Vec<String>) -> Result<Opti
 /// Starts with these ways and goes on to the next where one is wrong, until all are right. `None` if something is wrong
 /// that has no other way.
 fn improved(
-    wgpu: &Wgpu,
+    probes: &Probes<'_>,
     ty: DataType,
     mut options: Options,
     rejected: &mut Vec<String>,
@@ -289,25 +326,31 @@ fn improved(
         DataType::F64 => row.ty == ty || row.args.contains(&ty),
         _ => row.result.is_float() || row.args.iter().any(|ty| ty.is_float()),
     };
-    let battery = Battery::of(rows.filter(concerns).collect());
+    let mut batteries = Battery::of(rows.filter(concerns).collect());
     loop {
         let (mut wrong, mut has_way) = (Vec::new(), true);
-        for found in tried(wgpu, &Shaders::SpirV(options, 0), &battery)? {
-            let Some(op) = FloatOp::of(battery.row(found.line).op) else {
-                rejected.push(format!("SPIR-V, {ty}: {}", found.text));
-                has_way = false;
-                continue;
-            };
-            if !wrong.contains(&op) {
-                let op_name = format!("{op:?}").to_lowercase();
-                let how = options.floats.how(ty, op);
-                rejected.push(format!("SPIR-V, {ty}, {op_name} {how}: {}", found.text));
-                wrong.push(op);
+        for battery in &batteries {
+            for found in tried(probes, &Shaders::SpirV(options, 0), battery)? {
+                let Some(op) = FloatOp::of(battery.row(found.line).op) else {
+                    rejected.push(format!("SPIR-V, {ty}: {}", found.text));
+                    has_way = false;
+                    continue;
+                };
+                if !wrong.contains(&op) {
+                    let op_name = format!("{op:?}").to_lowercase();
+                    let how = options.floats.how(ty, op);
+                    rejected.push(format!("SPIR-V, {ty}, {op_name} {how}: {}", found.text));
+                    wrong.push(op);
+                }
             }
         }
         if wrong.is_empty() || !has_way {
             return Ok(has_way.then_some(options));
         }
+        // The others are made as before.
+        batteries.retain(|battery| {
+            battery.rows().any(|row| FloatOp::of(row.op).is_some_and(|op| wrong.contains(&op)))
+        });
         for op in wrong {
             let (ways, how) = (op.ways(ty), options.floats.how(ty, op));
             let next = ways.iter().skip_while(|way| **way != how).nth(1);
@@ -318,10 +361,14 @@ fn improved(
 }
 
 /// What is wrong with what was chosen in expressions and in a long loop, if something is.
-fn wrong_in_context(wgpu: &Wgpu, ty: DataType, options: &Options) -> Result<Option<String>, BackendError> {
+fn wrong_in_context(
+    probes: &Probes<'_>,
+    ty: DataType,
+    options: &Options,
+) -> Result<Option<String>, BackendError> {
     let shaders = Shaders::SpirV(*options, 0);
     for seed in 0..2 {
-        let wrong = tried(wgpu, &shaders, &Battery::expressions(ty, 32, seed))?;
+        let wrong = tried(probes, &shaders, &Battery::expressions(ty, 32, seed))?;
         if let Some(Wrong { text, .. }) = wrong.into_iter().next() {
             return Ok(Some(text));
         }
@@ -332,7 +379,7 @@ fn wrong_in_context(wgpu: &Wgpu, ty: DataType, options: &Options) -> Result<Opti
         DataType::F64 => (0..TRIPS).fold(0.125, |x: f64, _| x * (1.0 - x) * 4.0).to_le_bytes().to_vec(),
         _ => (0..TRIPS).fold(0.125, |x: f32, _| x * (1.0 - x) * 4.0).to_le_bytes().to_vec(),
     };
-    let found = looped(wgpu, &shaders, ty, "0.125", &body)?;
+    let found = looped(probes, &shaders, ty, "0.125", &body)?;
     let wrong = found.chunks_exact(expected.len()).find(|found| **found != expected);
     Ok(wrong.map(|found| {
         format!("{TRIPS} steps of x * (1 - x) * 4 from 0.125 give {found:02x?} instead of {expected:02x?}")
@@ -341,8 +388,8 @@ fn wrong_in_context(wgpu: &Wgpu, ty: DataType, options: &Options) -> Result<Opti
 
 /// Lanes of the device's subgroups, if they hold consecutive lanes of workgroups of any shape: what goes by them gives what
 /// goes through workgroup memory. Otherwise 0.
-fn subgroups(wgpu: &Wgpu, options: Options, rejected: &mut Vec<String>) -> Result<u32, BackendError> {
-    let lanes = wgpu.device.subgroup_lanes;
+fn subgroups(probes: &Probes<'_>, options: Options, rejected: &mut Vec<String>) -> Result<u32, BackendError> {
+    let lanes = probes.wgpu.device.subgroup_lanes;
     if lanes < 2 {
         rejected.push("subgroups of the device: there are none of one size".to_owned());
         return Ok(0);
@@ -355,7 +402,7 @@ fn subgroups(wgpu: &Wgpu, options: Options, rejected: &mut Vec<String>) -> Resul
                 (0..count).flat_map(|at| (at.wrapping_mul(0x9e37_79b9) >> 7).to_le_bytes()).collect();
             let go = |lanes| {
                 let bytes = given.len() * EXCHANGES;
-                run(wgpu, &Shaders::SpirV(options, lanes), &source, &[&given], bytes, EXCHANGERS)
+                run(probes, &Shaders::SpirV(options, lanes), &source, &[&given], bytes, EXCHANGERS)
             };
             if go(lanes)? != go(0)? {
                 rejected.push(format!(
@@ -413,7 +460,7 @@ fn exchanges([x, y, z]: [u32; 3], width: u32) -> String {
 
 /// Runs a loop that makes `%c` of `%a` and `%k` in each trip.
 fn looped(
-    wgpu: &Wgpu,
+    probes: &Probes<'_>,
     shaders: &Shaders,
     ty: DataType,
     start: &str,
@@ -436,25 +483,28 @@ fn looped(
         }}"
     );
     let trips: Vec<u8> = (0..LANES).flat_map(|_| TRIPS.to_le_bytes()).collect();
-    run(wgpu, shaders, &source, &[&trips], LANES as usize * ty.bytes(), 1)
+    run(probes, shaders, &source, &[&trips], LANES as usize * ty.bytes(), 1)
 }
 
-fn tried(wgpu: &Wgpu, shaders: &Shaders, battery: &Battery) -> Result<Vec<Wrong>, BackendError> {
+fn tried(probes: &Probes<'_>, shaders: &Shaders, battery: &Battery) -> Result<Vec<Wrong>, BackendError> {
     let inputs = battery.inputs();
     let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
-    let found = run(wgpu, shaders, &battery.source(), &inputs, battery.output_bytes(), battery.workgroups())?;
+    let found =
+        run(probes, shaders, &battery.source(), &inputs, battery.output_bytes(), battery.workgroups())?;
     Ok(battery.judge(&found))
 }
 
 /// Runs a probe: inputs, then one output of that many bytes, which starts as zeros unless the last input is for it.
 fn run(
-    wgpu: &Wgpu,
+    probes: &Probes<'_>,
     shaders: &Shaders,
     source: &str,
     inputs: &[&[u8]],
     output_bytes: usize,
     workgroups: u32,
 ) -> Result<Vec<u8>, BackendError> {
+    let wgpu = probes.wgpu;
+    probes.tell();
     let parsed = text::parse(source)
         .unwrap_or_else(|findings| panic!("a probe is no program: {findings:?}\n{source}"));
     let program = checked(&parsed.program, None)?;

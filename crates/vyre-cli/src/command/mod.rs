@@ -18,9 +18,14 @@ mod test;
 
 use crate::args::Command;
 use crate::report::{Failure, Report};
+use crate::spans;
 use vyre_conform::command as conform;
 
 pub(crate) fn run(command: Command, report: &Report) -> Result<u8, Failure> {
+    // A run that is recorded does it itself.
+    if !matches!(&command, Command::Run(args) if args.trace.is_some()) {
+        spans::listen();
+    }
     match command {
         Command::Check(args) => check::run(&args, report),
         Command::Fmt(args) => fmt::run(&args, report),
