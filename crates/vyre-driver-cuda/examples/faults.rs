@@ -110,6 +110,9 @@ fn copies(backend: &CudaBackend) -> Result<bool, BackendError> {
     Ok(true)
 }
 
+/// Provokes an error.
+type Fault<'a> = dyn Fn() -> Result<(), BackendError> + 'a;
+
 fn main() {
     let open = || vyre_driver_cuda::open(&CudaConfig::default());
     let (backend, other) = match (open(), open()) {
@@ -121,7 +124,7 @@ fn main() {
     };
     let endless = "for %j in 0..4294967295 {\nstore.u32 @y[%i], %j\n}\nfor %k in 0..4294967295 {\nstore.u32 @y[%i], %k\n}";
     let short = Some(Duration::from_millis(200));
-    let faults: [(&str, &dyn Fn() -> Result<(), BackendError>); 7] = [
+    let faults: [(&str, &Fault<'_>); 7] = [
         ("an allocation of 4 TiB", &|| backend.allocate_resident(1 << 42).map(drop)),
         ("all memory, 8 GiB at a time", &|| all_memory(&backend)),
         ("2^33 trips with 200 ms", &|| ran(&backend, endless, short).map(drop)),
