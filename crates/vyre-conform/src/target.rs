@@ -174,6 +174,7 @@ pub(crate) fn dispatch_lowered<B: VyreBackend + ?Sized>(
             Convention::V1 => None,
             Convention::V2 { lookup_binding } => Some(lookup_binding),
         },
+        ..wgsl::Options::DRIVER
     };
     let shader = wgsl::lower(&valid, &options).map_err(|error| error.to_string())?;
     if shader.one_workgroup_only && launch.grid != [1, 1, 1] {

@@ -41,7 +41,7 @@ pub enum ShaderChoice {
     SpirV,
     /// The same with memory as volatile from the start.
     Volatile,
-    /// As WGSL, with floats as integers.
+    /// As WGSL.
     Wgsl,
     /// With floats as plain WGSL would have them. Results are the device's own, so this is for measuring what exactness costs
     /// and for nothing else: no variable asks for it.
@@ -63,30 +63,32 @@ impl WgpuConfig {
     /// `VYRE_WGPU_SHADERS` insists on `spirv`, `spirv-volatile` or `wgsl`, `VYRE_WGPU_MEMORY` on `staged`. Kernels are kept in
     /// `VYRE_CACHE`, or in the user's directory for caches. An empty `VYRE_CACHE` keeps none.
     pub fn from_env() -> Result<WgpuConfig, BackendError> {
-        let adapter = match std::env::var("VYRE_WGPU_ADAPTER") {
-            Err(_) => Selection::First,
-            Ok(text) if text == "none" => {
+        // Empty is as good as not set.
+        let set = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
+        let adapter = match set("VYRE_WGPU_ADAPTER") {
+            None => Selection::First,
+            Some(text) if text == "none" => {
                 return Err(unavailable("VYRE_WGPU_ADAPTER is `none`", "unset VYRE_WGPU_ADAPTER"));
             }
-            Ok(text) => match text.parse() {
+            Some(text) => match text.parse() {
                 Ok(number) => Selection::Number(number),
                 Err(_) => Selection::Name(text),
             },
         };
-        let shaders = match std::env::var("VYRE_WGPU_SHADERS").as_deref() {
-            Err(_) => ShaderChoice::Fastest,
-            Ok("spirv") => ShaderChoice::SpirV,
-            Ok("spirv-volatile") => ShaderChoice::Volatile,
-            Ok("wgsl") => ShaderChoice::Wgsl,
-            Ok(other) => {
+        let shaders = match set("VYRE_WGPU_SHADERS").as_deref() {
+            None => ShaderChoice::Fastest,
+            Some("spirv") => ShaderChoice::SpirV,
+            Some("spirv-volatile") => ShaderChoice::Volatile,
+            Some("wgsl") => ShaderChoice::Wgsl,
+            Some(other) => {
                 let reason = format!("VYRE_WGPU_SHADERS is `{}`", other.escape_debug());
                 return Err(unavailable(reason, "write `spirv`, `spirv-volatile` or `wgsl`, or unset it"));
             }
         };
-        let memory = match std::env::var("VYRE_WGPU_MEMORY").as_deref() {
-            Err(_) => MemoryChoice::Fastest,
-            Ok("staged") => MemoryChoice::Staged,
-            Ok(other) => {
+        let memory = match set("VYRE_WGPU_MEMORY").as_deref() {
+            None => MemoryChoice::Fastest,
+            Some("staged") => MemoryChoice::Staged,
+            Some(other) => {
                 let reason = format!("VYRE_WGPU_MEMORY is `{}`", other.escape_debug());
                 return Err(unavailable(reason, "write `staged`, or unset it"));
             }

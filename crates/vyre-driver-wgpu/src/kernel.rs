@@ -10,6 +10,7 @@ use vyre_driver::pipeline::{DiskCache, PipelineKey};
 use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::Digest;
 use vyre_lower::bindings::{Bindings, ENTRY_POINT};
+use vyre_lower::floats::Floats;
 use vyre_lower::{spirv, wgsl};
 use wgpu::{BindingType, BufferBindingType, BufferUsages, Features};
 
@@ -31,8 +32,8 @@ static IDS: AtomicU64 = AtomicU64::new(0);
 /// How shaders for a device are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shaders {
-    /// WGSL, with floats as integers.
-    Wgsl,
+    /// WGSL, with f32 made in these ways and other floats as integers.
+    Wgsl(Floats),
     /// SPIR-V of our own, which the driver gets as it is, and the lanes of the device's subgroups, if they can be used.
     SpirV(spirv::Options, u32),
 }
@@ -67,7 +68,7 @@ pub(crate) fn compile(
             limits.max_storage_buffer_binding_size,
         ),
         (
-            "the bytes of workgroup memory (max_compute_workgroup_storage_size)",
+            "the bytes of workgroup memory with what lanes exchange (max_compute_workgroup_storage_size)",
             workgroup_bytes,
             u64::from(limits.max_compute_workgroup_storage_size),
         ),
@@ -99,7 +100,7 @@ struct Lowered {
     source: Source,
     /// The code and place of each trap, by number.
     traps: Vec<(u32, Place)>,
-    /// Of the program's own and of what lanes exchange; 0 for WGSL, which wgpu measures itself.
+    /// Of the program's own and of what lanes exchange.
     workgroup_bytes: u64,
     /// What the binding of the long tables holds.
     tables: Vec<u32>,
@@ -116,11 +117,16 @@ fn lower(program: &CheckedProgram, shaders: &Shaders) -> Result<Lowered, String>
             Err(error @ spirv::LowerError::Rewrite(_)) => return Err(error.to_string()),
         }
     }
-    let options = wgsl::Options { form: wgsl::Form::Driver, lookup_binding: None };
+    let floats = match shaders {
+        Shaders::Wgsl(floats) => *floats,
+        Shaders::SpirV(..) => Floats::SOFT,
+    };
+    let options = wgsl::Options { floats, ..wgsl::Options::DRIVER };
     let shader = wgsl::lower(&program.valid, &options).map_err(|error| error.to_string())?;
     let codes = shader.traps.iter().map(|(_, code)| *code);
     let traps = codes.zip(shader.places).collect();
-    Ok(Lowered { source: Source::Wgsl(shader.source), traps, workgroup_bytes: 0, tables: shader.tables })
+    let (workgroup_bytes, tables) = (shader.workgroup_bytes, shader.tables);
+    Ok(Lowered { source: Source::Wgsl(shader.source), traps, workgroup_bytes, tables })
 }
 
 /// What wgpu makes of a shader. Its loops end and its accesses stay in bounds, so nothing is added to it.

@@ -2,10 +2,11 @@
 //!
 //! First integers: a loop longer than the longest that some drivers run, and every op with hard operands. A driver that
 //! gets those wrong is refused, with what it got wrong. Then memory: loads and stores of one element, which some compilers
-//! move over each other unless they are volatile. Then floats, in the ways that [`vyre_lower::spirv`] can make them: each
-//! op takes the fastest way that is exact for all hard operands, and what was chosen must hold in expressions and in a
-//! long loop. Subgroups are used if their lanes are consecutive ones. What a driver claims is not asked. The last resort is
-//! WGSL with floats as integers, which is exact wherever integers are.
+//! move over each other unless they are volatile. Then floats, in the ways that [`vyre_lower`] can make them: each op takes
+//! the fastest way that is exact for all hard operands, and what was chosen must hold in expressions and in a long loop.
+//! Subgroups are used if their lanes are consecutive ones. What a driver claims is not asked. Where there is no SPIR-V, or it
+//! is wrong, shaders are WGSL, whose floats are found in the same way. The last resort are floats as integers, which are
+//! exact wherever integers are.
 //!
 //! The verdict is kept on disk by device, driver and version, because compiling the probes takes a while. With it is kept
 //! why each faster way was not taken, in the words that `vyre devices` and `vyre doctor` print.
@@ -24,10 +25,12 @@ use vyre_driver::queue::{Launch, Queue, Read, Stop, Work};
 use vyre_driver::{BackendError, DispatchConfig};
 use vyre_foundation::ir::{DataType, Digest};
 use vyre_foundation::text;
-use vyre_lower::spirv::{self, Features, FloatOp, Floats, How, Options};
+use vyre_lower::floats::{FloatOp, Floats, How};
+use vyre_lower::spirv::{self, Features, Options};
+use vyre_lower::wgsl;
 
 /// Goes up with what is tried and with what shaders contain, so that old verdicts do not count.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), ".10 wgpu 30.0");
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), ".11 wgpu 30.0");
 /// How long a probe may take.
 const LIMIT: Duration = Duration::from_secs(120);
 /// How often it is said that a driver is being tried.
@@ -37,16 +40,16 @@ const TRIPS: u32 = 70_000;
 /// Programs of loads and stores.
 const ORDERS: u64 = 32;
 const INTEGERS: [DataType; 5] = [DataType::Bool, DataType::U32, DataType::I32, DataType::U64, DataType::I64];
-/// The types that f32's ops are made for: those of 16 bits are computed in it.
+/// The types of f32's ops, and in SPIR-V also those of 16 bits, which are computed in it, and integers of 64 bits.
 const SINGLES: [DataType; 8] = [
     DataType::F32,
-    DataType::F16,
-    DataType::BF16,
     DataType::Bool,
     DataType::U32,
     DataType::I32,
     DataType::U64,
     DataType::I64,
+    DataType::F16,
+    DataType::BF16,
 ];
 
 /// What was found out about a driver.
@@ -78,10 +81,8 @@ pub(crate) fn verdict(wgpu: &Wgpu, features: Result<Features, &str>) -> Result<V
 
 fn key(wgpu: &Wgpu, features: Result<Features, &str>) -> Result<PipelineKey, BackendError> {
     let mut hasher = blake3::Hasher::new();
-    match features {
-        Ok(features) => hasher.update(&fingerprint(features)?),
-        Err(reason) => hasher.update(reason.as_bytes()),
-    };
+    hasher.update(&fingerprint(features.ok())?);
+    hasher.update(features.err().unwrap_or_default().as_bytes());
     let adapter = &wgpu.device.adapter;
     let choice = if wgpu.config.shaders == ShaderChoice::Volatile { "volatile" } else { "fastest" };
     for text in ["verdict", choice, &adapter.name, &adapter.driver, &adapter.api] {
@@ -91,14 +92,18 @@ fn key(wgpu: &Wgpu, features: Result<Features, &str>) -> Result<PipelineKey, Bac
     Ok(PipelineKey { program, backend: ID, version: VERSION, variant: 0 })
 }
 
-/// A verdict as text: `wgsl`, or `spirv`, the lanes of subgroups, how memory is accessed and how each op of f32 and of f64 is made; then a line for all that was rejected.
+/// A verdict as text: `wgsl`, or `spirv`, the lanes of subgroups and how memory is accessed; how each op of f32 and of f64 is
+/// made; then a line for all that was rejected.
 fn write(verdict: &Verdict) -> String {
+    let hows = |floats: &Floats| {
+        let hows = |ty| FloatOp::ALL.map(|op| format!("{:?}", floats.how(ty, op))).join(" ");
+        format!("{} {}", hows(DataType::F32), hows(DataType::F64))
+    };
     let ways = match &verdict.shaders {
-        Shaders::Wgsl => "wgsl".to_owned(),
+        Shaders::Wgsl(floats) => format!("wgsl {}", hows(floats)),
         Shaders::SpirV(options, lanes) => {
-            let hows = |ty| FloatOp::ALL.map(|op| format!("{:?}", options.floats.how(ty, op))).join(" ");
             let memory = if options.is_volatile { "volatile" } else { "plain" };
-            format!("spirv {lanes} {memory} {} {}", hows(DataType::F32), hows(DataType::F64))
+            format!("spirv {lanes} {memory} {}", hows(&options.floats))
         }
     };
     let rejected = verdict.rejected.iter().map(|reason| reason.replace('\n', " "));
@@ -109,7 +114,7 @@ fn read(text: &str, features: Option<Features>) -> Option<Verdict> {
     let mut lines = text.split('\n');
     let mut words = lines.next()?.split(' ');
     let shaders = match (words.next()?, features) {
-        ("wgsl", _) => Shaders::Wgsl,
+        ("wgsl", _) => Shaders::Wgsl(read_floats(&mut words, wgsl::ways)?),
         ("spirv", Some(features)) => {
             let lanes = words.next()?.parse().ok()?;
             let is_volatile = match words.next()? {
@@ -117,14 +122,7 @@ fn read(text: &str, features: Option<Features>) -> Option<Verdict> {
                 "volatile" => true,
                 _ => return None,
             };
-            let mut floats = Floats::SOFT;
-            for ty in [DataType::F32, DataType::F64] {
-                for op in FloatOp::ALL {
-                    let word = words.next()?;
-                    let how = op.ways(ty).iter().find(|how| format!("{how:?}") == word)?;
-                    floats = floats.with(ty, op, *how);
-                }
-            }
+            let floats = read_floats(&mut words, spirv::ways)?;
             Shaders::SpirV(Options { features, floats, is_volatile }, lanes)
         }
         _ => return None,
@@ -132,15 +130,32 @@ fn read(text: &str, features: Option<Features>) -> Option<Verdict> {
     Some(Verdict { shaders, rejected: lines.map(str::to_owned).collect() })
 }
 
+fn read_floats<'a>(words: &mut impl Iterator<Item = &'a str>, ways: Ways) -> Option<Floats> {
+    let mut floats = Floats::SOFT;
+    for ty in [DataType::F32, DataType::F64] {
+        for op in FloatOp::ALL {
+            let word = words.next()?;
+            let how = ways(op, ty).iter().find(|how| format!("{how:?}") == word)?;
+            floats = floats.with(ty, op, *how);
+        }
+    }
+    Some(floats)
+}
+
 /// What tells one emitter from another: the code of some expressions.
-fn fingerprint(features: Features) -> Result<Vec<u8>, BackendError> {
+fn fingerprint(features: Option<Features>) -> Result<Vec<u8>, BackendError> {
+    let source = Battery::expressions(DataType::F32, 8, 0).source();
+    let program = checked(&text::parse(&source).expect("it is a program").program, None)?;
+    let failed = |error: &dyn std::fmt::Display| BackendError::new(format!("{error}. Fix: report it"));
     let mut bytes = Vec::new();
     for floats in [Floats::NATIVE, Floats::default()] {
-        let source = Battery::expressions(DataType::F32, 8, 0).source();
-        let program = checked(&text::parse(&source).expect("it is a program").program, None)?;
-        let shader = spirv::lower(&program.valid, &Options { features, floats, ..Options::default() })
-            .map_err(|error| BackendError::new(format!("{error}. Fix: report it")))?;
-        bytes.extend(shader.words.iter().flat_map(|word| word.to_le_bytes()));
+        if let Some(features) = features {
+            let shader = spirv::lower(&program.valid, &Options { features, floats, ..Options::default() });
+            let words = shader.map_err(|error| failed(&error))?.words;
+            bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        }
+        let shader = wgsl::lower(&program.valid, &wgsl::Options { floats, ..wgsl::Options::DRIVER });
+        bytes.extend(shader.map_err(|error| failed(&error))?.source.into_bytes());
     }
     Ok(bytes)
 }
@@ -185,9 +200,15 @@ fn find(
             Err(error) => rejected.push(format!("SPIR-V: {error}")),
         },
     }
-    let wrong = integers(probes, &Shaders::Wgsl)?.into_iter().next();
-    match wrong.map_or_else(|| wrong_order(probes, &Shaders::Wgsl), |wrong| Ok(Some(wrong)))? {
-        None => Ok(Shaders::Wgsl),
+    let soft = Shaders::Wgsl(Floats::SOFT);
+    let wrong = integers(probes, &soft)?.into_iter().next();
+    match wrong.map_or_else(|| wrong_order(probes, &soft), |wrong| Ok(Some(wrong)))? {
+        None => {
+            let language =
+                Language { name: "WGSL", ways: wgsl::ways, singles: &SINGLES[..4], shaders: &Shaders::Wgsl };
+            let found = floats(probes, &language, DataType::F32, Floats::SOFT, rejected)?;
+            Ok(Shaders::Wgsl(found.unwrap_or(Floats::SOFT)))
+        }
         Some(wrong) => Err(unavailable(
             format!("the driver of {} computes wrong: {wrong}", probes.wgpu.device.adapter),
             "install a newer driver (Mesa 24 or above), or choose another device with VYRE_WGPU_ADAPTER",
@@ -208,7 +229,7 @@ fn spirv(
         let wrong = integers(probes, &Shaders::SpirV(soft, 0))?;
         if wrong.is_empty() {
             let Some(ordered) = ordered(probes, soft, rejected)? else { continue };
-            return floats(probes, ordered, rejected);
+            return spirv_floats(probes, ordered, rejected);
         }
         let wide = if features.int64 { "" } else { " of words" };
         rejected.extend(wrong.iter().map(|wrong| format!("SPIR-V, integers{wide}: {wrong}")));
@@ -273,53 +294,73 @@ fn integers(probes: &Probes<'_>, shaders: &Shaders) -> Result<Vec<String>, Backe
     Ok(wrong)
 }
 
-/// The fastest exact way to make each float op; `None` if not even integers are.
-fn floats(
+type Ways = fn(FloatOp, DataType) -> &'static [How];
+
+/// A language whose floats are tried.
+struct Language<'a> {
+    name: &'static str,
+    ways: Ways,
+    /// The types whose ops depend on how those of f32 are made.
+    singles: &'static [DataType],
+    /// Shaders with floats made in these ways.
+    shaders: &'a dyn Fn(Floats) -> Shaders,
+}
+
+/// The fastest exact way to make each float op in SPIR-V; `None` if not even integers are.
+fn spirv_floats(
     probes: &Probes<'_>,
     soft: Options,
     rejected: &mut Vec<String>,
 ) -> Result<Option<Options>, BackendError> {
-    let mut options = soft;
-    for ty in [DataType::F32, DataType::F64] {
-        if ty == DataType::F64 && !soft.features.float64 {
-            continue;
+    let shaders = |floats| Shaders::SpirV(Options { floats, ..soft }, 0);
+    let language = Language { name: "SPIR-V", ways: spirv::ways, singles: &SINGLES, shaders: &shaders };
+    let f32 = match floats(probes, &language, DataType::F32, soft.floats, rejected)? {
+        Some(found) => found,
+        // As integers, which were right; but what both kinds share has to be right as well.
+        None => match improved(probes, &language, DataType::F32, soft.floats, rejected)? {
+            Some(found) => found,
+            None => return Ok(None),
+        },
+    };
+    let f64 = match soft.features.float64 {
+        true => floats(probes, &language, DataType::F64, f32, rejected)?,
+        false => None,
+    };
+    Ok(Some(Options { floats: f64.unwrap_or(f32), ..soft }))
+}
+
+/// The fastest exact way to make each op of f32 or f64, alone and in context, beside the ways of the other type; `None` if
+/// there is none but integers.
+fn floats(
+    probes: &Probes<'_>,
+    language: &Language<'_>,
+    ty: DataType,
+    soft: Floats,
+    rejected: &mut Vec<String>,
+) -> Result<Option<Floats>, BackendError> {
+    let native = FloatOp::ALL.iter().fold(soft, |floats, op| floats.with(ty, *op, How::Native));
+    let Some(chosen) = improved(probes, language, ty, native, rejected)? else { return Ok(None) };
+    Ok(match wrong_in_context(probes, ty, &(language.shaders)(chosen))? {
+        None => Some(chosen),
+        Some(wrong) => {
+            rejected.push(format!("{}, {ty} in context: {wrong}", language.name));
+            None
         }
-        let native = |options: Options| {
-            let make = |floats: Floats, op: &FloatOp| floats.with(ty, *op, How::Native);
-            Options { floats: FloatOp::ALL.iter().fold(options.floats, make), ..options }
-        };
-        let mut chosen = improved(probes, ty, native(options), rejected)?;
-        if let Some(found) = &chosen
-            && let Some(wrong) = wrong_in_context(probes, ty, found)?
-        {
-            rejected.push(format!("SPIR-V, {ty} in context: {wrong}"));
-            chosen = None;
-        }
-        let chosen = match chosen {
-            Some(chosen) => chosen,
-            // As integers, which were right; but what both kinds share has to be right as well.
-            None if ty == DataType::F64 => options,
-            None => match improved(probes, ty, options, rejected)? {
-                Some(chosen) => chosen,
-                None => return Ok(None),
-            },
-        };
-        options = chosen;
-    }
-    Ok(Some(options))
+    })
 }
 
 /// Starts with these ways and goes on to the next where one is wrong, until all are right. `None` if something is wrong
 /// that has no other way.
 fn improved(
     probes: &Probes<'_>,
+    language: &Language<'_>,
     ty: DataType,
-    mut options: Options,
+    mut floats: Floats,
     rejected: &mut Vec<String>,
-) -> Result<Option<Options>, BackendError> {
+) -> Result<Option<Floats>, BackendError> {
     let all = match ty {
-        DataType::F64 => &[&[DataType::F64], &SINGLES[..]].concat(),
-        _ => &SINGLES[..],
+        DataType::F64 => &[&[DataType::F64], language.singles].concat(),
+        _ => language.singles,
     };
     let rows = rows(all).into_iter();
     let concerns = |row: &Row| match ty {
@@ -330,32 +371,31 @@ fn improved(
     loop {
         let (mut wrong, mut has_way) = (Vec::new(), true);
         for battery in &batteries {
-            for found in tried(probes, &Shaders::SpirV(options, 0), battery)? {
+            for found in tried(probes, &(language.shaders)(floats), battery)? {
                 let Some(op) = FloatOp::of(battery.row(found.line).op) else {
-                    rejected.push(format!("SPIR-V, {ty}: {}", found.text));
+                    rejected.push(format!("{}, {ty}: {}", language.name, found.text));
                     has_way = false;
                     continue;
                 };
                 if !wrong.contains(&op) {
-                    let op_name = format!("{op:?}").to_lowercase();
-                    let how = options.floats.how(ty, op);
-                    rejected.push(format!("SPIR-V, {ty}, {op_name} {how}: {}", found.text));
+                    let (name, how) = (format!("{op:?}").to_lowercase(), floats.how(ty, op));
+                    rejected.push(format!("{}, {ty}, {name} {how}: {}", language.name, found.text));
                     wrong.push(op);
                 }
             }
         }
         if wrong.is_empty() || !has_way {
-            return Ok(has_way.then_some(options));
+            return Ok(has_way.then_some(floats));
         }
         // The others are made as before.
         batteries.retain(|battery| {
             battery.rows().any(|row| FloatOp::of(row.op).is_some_and(|op| wrong.contains(&op)))
         });
         for op in wrong {
-            let (ways, how) = (op.ways(ty), options.floats.how(ty, op));
+            let (ways, how) = ((language.ways)(op, ty), floats.how(ty, op));
             let next = ways.iter().skip_while(|way| **way != how).nth(1);
             let Some(next) = next else { return Ok(None) };
-            options.floats = options.floats.with(ty, op, *next);
+            floats = floats.with(ty, op, *next);
         }
     }
 }
@@ -364,11 +404,10 @@ fn improved(
 fn wrong_in_context(
     probes: &Probes<'_>,
     ty: DataType,
-    options: &Options,
+    shaders: &Shaders,
 ) -> Result<Option<String>, BackendError> {
-    let shaders = Shaders::SpirV(*options, 0);
     for seed in 0..2 {
-        let wrong = tried(probes, &shaders, &Battery::expressions(ty, 32, seed))?;
+        let wrong = tried(probes, shaders, &Battery::expressions(ty, 32, seed))?;
         if let Some(Wrong { text, .. }) = wrong.into_iter().next() {
             return Ok(Some(text));
         }
@@ -379,7 +418,7 @@ fn wrong_in_context(
         DataType::F64 => (0..TRIPS).fold(0.125, |x: f64, _| x * (1.0 - x) * 4.0).to_le_bytes().to_vec(),
         _ => (0..TRIPS).fold(0.125, |x: f32, _| x * (1.0 - x) * 4.0).to_le_bytes().to_vec(),
     };
-    let found = looped(probes, &shaders, ty, "0.125", &body)?;
+    let found = looped(probes, shaders, ty, "0.125", &body)?;
     let wrong = found.chunks_exact(expected.len()).find(|found| **found != expected);
     Ok(wrong.map(|found| {
         format!("{TRIPS} steps of x * (1 - x) * 4 from 0.125 give {found:02x?} instead of {expected:02x?}")
@@ -536,13 +575,15 @@ fn run(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::adapter::WgpuConfig;
 
     #[test]
     fn a_verdict_survives_the_disk() {
         let features = Features::ALL;
         let floats = Floats::default().with(DataType::F64, FloatOp::Div, How::Soft);
         let options = Options { features, floats, is_volatile: true };
-        for (shaders, count) in [(Shaders::Wgsl, 0), (Shaders::SpirV(options, 32), 2)] {
+        let in_wgsl = Floats::SOFT.with(DataType::F32, FloatOp::Div, How::Corrected);
+        for (shaders, count) in [(Shaders::Wgsl(in_wgsl), 0), (Shaders::SpirV(options, 32), 2)] {
             let rejected = (0..count).map(|at| format!("reason {at}")).collect();
             let verdict = Verdict { shaders, rejected };
             assert_eq!(read(&write(&verdict), Some(features)), Some(verdict));
@@ -550,6 +591,27 @@ mod tests {
         assert_eq!(read("spirv 0 plain Native Native", Some(features)), None);
         assert_eq!(read("spirv 0 ternary", Some(features)), None);
         assert_eq!(read("", Some(features)), None);
+    }
+
+    /// Devices that are right by themselves are asked for no correction, so it is tried here.
+    #[test]
+    fn what_corrects_the_device_is_right() {
+        let open = || Wgpu::open(&WgpuConfig { shaders: ShaderChoice::Wgsl, ..WgpuConfig::from_env()? });
+        let wgpu = match open() {
+            Ok(wgpu) => wgpu,
+            Err(error) => return eprintln!("SKIP corrections in WGSL: {error}"),
+        };
+        let probes = Probes::new(&wgpu);
+        let all = rows(&[DataType::F32]);
+        for op in [FloatOp::Div, FloatOp::Sqrt] {
+            let floats = Floats::SOFT.with(DataType::F32, op, How::Corrected);
+            let rows: Vec<Row> = all.iter().filter(|row| FloatOp::of(row.op) == Some(op)).cloned().collect();
+            assert_eq!(rows.len(), 1);
+            for battery in Battery::of(rows).iter().chain(&[Battery::expressions(DataType::F32, 32, 9)]) {
+                let wrong = tried(&probes, &Shaders::Wgsl(floats), battery).expect("the device works");
+                assert!(wrong.is_empty(), "{}", wrong[0].text);
+            }
+        }
     }
 
     #[test]

@@ -21,7 +21,8 @@ use vyre_driver::{BackendError, DeviceProfile, DeviceTimingQuality};
 use vyre_foundation::ir::DataType;
 use vyre_foundation::limits;
 use vyre_lower::bindings::STATUS_WORDS;
-use vyre_lower::spirv::{self, FloatOp, How};
+use vyre_lower::floats::{FloatOp, Floats, How};
+use vyre_lower::spirv;
 use wgpu::{BufferUsages, Features};
 
 /// How long a kernel that should end may still take to end by itself: there is no way to stop one, and some drivers compile
@@ -118,7 +119,7 @@ impl Wgpu {
             words: Mutex::default(),
             bound: Mutex::default(),
             device,
-            verdict: Verdict { shaders: Shaders::Wgsl, rejected: Vec::new() },
+            verdict: Verdict { shaders: Shaders::Wgsl(Floats::SOFT), rejected: Vec::new() },
             cache,
             config: config.clone(),
         };
@@ -131,7 +132,7 @@ impl Wgpu {
     #[must_use]
     pub fn emission(&self) -> Option<(spirv::Options, u32)> {
         match self.verdict.shaders {
-            Shaders::Wgsl => None,
+            Shaders::Wgsl(_) => None,
             Shaders::SpirV(options, lanes) => Some((options, lanes)),
         }
     }
@@ -147,13 +148,13 @@ impl Wgpu {
             ShaderChoice::SpirV | ShaderChoice::Volatile => {
                 let found = probe::verdict(self, features)?;
                 match found.shaders {
-                    Shaders::Wgsl => Err(refused(found.rejected.join("; "))),
+                    Shaders::Wgsl(_) => Err(refused(found.rejected.join("; "))),
                     Shaders::SpirV(..) => Ok(found),
                 }
             }
             ShaderChoice::Loose => {
                 let features = features.map_err(|reason| refused(reason.to_owned()))?;
-                let options = spirv::Options { features, floats: spirv::Floats::LOOSE, is_volatile: false };
+                let options = spirv::Options { features, floats: Floats::LOOSE, is_volatile: false };
                 let shaders = Shaders::SpirV(options, self.device.subgroup_lanes);
                 Ok(Verdict { shaders, rejected: Vec::new() })
             }
@@ -393,26 +394,33 @@ fn opened_features(device: &Device) -> Result<spirv::Features, &'static str> {
 }
 
 /// How floats are made, for people.
-fn floats(shaders: &Shaders) -> String {
-    let Shaders::SpirV(options, _) = shaders else { return "as integers, in WGSL".to_owned() };
-    if options.floats == spirv::Floats::LOOSE {
+fn describe(shaders: &Shaders) -> String {
+    let (floats, language, has_f64) = match shaders {
+        Shaders::Wgsl(floats) => (floats, "WGSL", false),
+        Shaders::SpirV(spirv::Options { floats, is_volatile: false, features }, _) => {
+            (floats, "SPIR-V", features.float64)
+        }
+        Shaders::SpirV(spirv::Options { floats, features, .. }, _) => {
+            (floats, "SPIR-V, memory volatile", features.float64)
+        }
+    };
+    if *floats == Floats::LOOSE {
         return "as the device has them, which is not exact".to_owned();
     }
     let of = |ty: DataType| {
         let how = |op: FloatOp| {
-            let how = Some(options.floats.how(ty, op)).filter(|how| *how != How::Native)?;
+            let how = Some(floats.how(ty, op)).filter(|how| *how != How::Native)?;
             Some(format!("{op:?} {how}").to_lowercase())
         };
         let others: Vec<String> = FloatOp::ALL.into_iter().filter_map(how).collect();
         match others.len() {
             0 => format!("{ty} native"),
-            _ if ty == DataType::F64 && !options.features.float64 => format!("{ty} as integers"),
+            _ if ty == DataType::F64 && !has_f64 => format!("{ty} as integers"),
             count if count == FloatOp::ALL.len() => format!("{ty} as integers"),
             _ => format!("{ty} native but {}", others.join(", ")),
         }
     };
-    let memory = if options.is_volatile { ", memory volatile" } else { "" };
-    format!("{}; {}; in SPIR-V{memory}, probed", of(DataType::F32), of(DataType::F64))
+    format!("{}; {}; in {language}, probed", of(DataType::F32), of(DataType::F64))
 }
 
 /// The pieces of a grid that one launch takes: the first workgroup of each, and how many it has.
@@ -454,10 +462,8 @@ impl Queue for Wgpu {
                 subgroup_size,
                 max_workgroup_size: axes,
                 max_invocations_per_workgroup: lanes,
-                // Exchanges between lanes take two words of each and two more.
-                max_shared_memory_bytes: limits
-                    .max_compute_workgroup_storage_size
-                    .saturating_sub(8 * lanes + 8),
+                // Exchanges between lanes may take two words of each and two more, which a kernel's compilation asks for.
+                max_shared_memory_bytes: limits.max_compute_workgroup_storage_size,
                 max_storage_buffer_binding_size: limits
                     .max_storage_buffer_binding_size
                     .min(limits.max_buffer_size)
@@ -513,7 +519,7 @@ impl Queue for Wgpu {
         });
         let mut notes = vec![
             ("adapters", listed.collect::<Vec<_>>().join("\n")),
-            ("floats", floats(&self.verdict.shaders)),
+            ("floats", describe(&self.verdict.shaders)),
             (
                 "memory",
                 match self.device.staged {

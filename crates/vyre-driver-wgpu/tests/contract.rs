@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use vyre_driver::{
     BackendError, DispatchConfig, ErrorCode, ResidentDispatchStep, ResidentReadRange, VyreBackend,
 };
-use vyre_driver_wgpu::{Adapter, MemoryChoice, Selection, WgpuBackend, WgpuConfig, adapters, open};
+use vyre_driver_wgpu::{
+    Adapter, MemoryChoice, Selection, ShaderChoice, WgpuBackend, WgpuConfig, adapters, open,
+};
 use vyre_foundation::ir::Program;
 use vyre_foundation::text;
 
@@ -315,6 +317,49 @@ fn limits_are_named() {
     assert_eq!(code(result), ErrorCode::LimitExceeded);
     let result = backend.allocate_resident(usize::MAX / 2);
     assert!([ErrorCode::LimitExceeded, ErrorCode::OutOfMemory].contains(&code(result)));
+}
+
+/// Sums the lanes' own elements of workgroup memory, by `line`; `bytes` of it in all.
+fn shares(bytes: u32, line: &str) -> Program {
+    parse(&format!(
+        "program @shares workgroup(64, 1, 1) subgroup(32) {{
+          buffer @y : read_write u32[64] binding 0 output
+          buffer @m : workgroup u32[{}]
+          %i = local_index
+          %last = sub.u32 {}, %i
+          store.u32 @m[%last], %i
+          barrier
+          %v = load.u32 @m[%last]
+          {line}
+          store.u32 @y[%i], %r
+        }}",
+        bytes / 4,
+        bytes / 4 - 1
+    ))
+}
+
+#[test]
+fn all_of_the_workgroup_memory_can_be_had() {
+    let Some(first) = backend("workgroup memory") else { return };
+    let wgsl = WgpuConfig::from_env().map(|config| WgpuConfig { shaders: ShaderChoice::Wgsl, ..config });
+    let wgsl = wgsl.and_then(|config| open(&config)).expect("it opened before");
+    for backend in [first, wgsl] {
+        let bytes_max = backend.device_profile().max_shared_memory_bytes;
+        let run = |bytes, line| {
+            let inputs: &[&[u8]] = &[&[0; 256]];
+            backend.dispatch_borrowed(&shares(bytes, line), inputs, &DispatchConfig::default())
+        };
+        let own = run(bytes_max, "%r = add.u32 %v, 1").expect("that much is there");
+        assert_eq!(own, [words(1..65)]);
+        assert_eq!(code(run(bytes_max + 4, "%r = add.u32 %v, 1")), ErrorCode::LimitExceeded);
+        // Where lanes exchange through it there is a little less.
+        match run(bytes_max, "%r = subgroup_broadcast.u32 %v, 3") {
+            Ok(found) => assert_eq!(found, [words((0..64).map(|lane| lane / 32 * 32 + 3))]),
+            Err(error) => assert_eq!(code::<()>(Err(error)), ErrorCode::LimitExceeded),
+        }
+        let found = run(bytes_max - 1024, "%r = subgroup_broadcast.u32 %v, 3").expect("that much is there");
+        assert_eq!(found, [words((0..64).map(|lane| lane / 32 * 32 + 3))]);
+    }
 }
 
 #[test]

@@ -5,12 +5,13 @@
 //! bytes, so the reference interpreter can check it, and every emitter can use it.
 //! [`ptx`] writes NVIDIA's assembly, [`wgsl`] writes WebGPU's shading language, for the calling convention that
 //! [`convention`] defines and for the bindings of our own driver, which [`bindings`] defines; [`spirv`] writes SPIR-V for
-//! those. [`traps`] gives traps the numbers that devices record.
+//! those. [`floats`] says how float ops are made in both. [`traps`] gives traps the numbers that devices record.
 //!
 //! Not here: devices. A driver compiles and runs what these modules write.
 
 pub mod bindings;
 pub mod convention;
+pub mod floats;
 pub mod ptx;
 pub mod soften;
 pub mod spirv;

@@ -16,9 +16,8 @@ use std::process::{Command, Stdio};
 use vyre_foundation::ir::DataType;
 use vyre_foundation::validate::ValidProgram;
 use vyre_generate::{Config, seeded};
-use vyre_lower::spirv::{
-    Features, FloatOp, Floats, How, LowerError, Options, Shader, lower, lower_for_subgroups,
-};
+use vyre_lower::floats::{FloatOp, Floats, How};
+use vyre_lower::spirv::{Features, LowerError, Options, Shader, lower, lower_for_subgroups};
 
 /// All that modules are asked for, and the lanes of subgroups.
 fn options() -> [(Options, u32); 6] {

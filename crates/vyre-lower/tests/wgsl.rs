@@ -12,18 +12,30 @@ use expect_test::expect_file;
 use std::fmt::Write as _;
 use std::io::Write;
 use std::process::{Command, Stdio};
+use vyre_foundation::ir::DataType;
 use vyre_foundation::validate::ValidProgram;
 use vyre_generate::{Config, seeded};
+use vyre_lower::floats::{FloatOp, Floats, How};
 use vyre_lower::wgsl::{Form, LowerError, Options, lower};
 
 /// All that shaders are asked for.
-const OPTIONS: [Options; 5] = [
-    Options { form: Form::Grid, lookup_binding: None },
-    Options { form: Form::OneWorkgroup, lookup_binding: None },
-    Options { form: Form::Grid, lookup_binding: Some(3) },
-    Options { form: Form::OneWorkgroup, lookup_binding: Some(7) },
-    Options { form: Form::Driver, lookup_binding: None },
+const OPTIONS: [Options; 7] = [
+    Options { form: Form::Grid, lookup_binding: None, floats: Floats::SOFT },
+    Options { form: Form::OneWorkgroup, lookup_binding: None, floats: Floats::SOFT },
+    Options { form: Form::Grid, lookup_binding: Some(3), floats: Floats::SOFT },
+    Options { form: Form::OneWorkgroup, lookup_binding: Some(7), floats: Floats::SOFT },
+    Options::DRIVER,
+    Options { floats: Floats::NATIVE, ..Options::DRIVER },
+    Options { floats: GUARDED, ..Options::DRIVER },
 ];
+
+/// The device's own f32 with everything that can be put around it.
+const GUARDED: Floats = {
+    let f32 = DataType::F32;
+    let floats = Floats::NATIVE.with(f32, FloatOp::Add, How::Guarded).with(f32, FloatOp::Mul, How::Guarded);
+    let floats = floats.with(f32, FloatOp::Fma, How::Guarded).with(f32, FloatOp::Div, How::Corrected);
+    floats.with(f32, FloatOp::Sqrt, How::Corrected)
+};
 
 /// The shader, if naga takes it; `None` for a program that WGSL has no shader for.
 fn checked(name: &str, program: &ValidProgram, options: &Options) -> Option<String> {
@@ -93,7 +105,7 @@ fn every_file_has_shaders() {
 #[test]
 fn generated_programs_have_shaders() {
     let config = Config { traps: true, ..Config::default() };
-    // Each has five shaders and two readers, so there are fewer than of cases that only run.
+    // Each has seven shaders and two readers, so there are fewer than of cases that only run.
     let count: u64 =
         std::env::var("VYRE_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(1000) / 10;
     let cases = (0..count).map(|seed| seeded(seed, &config));
@@ -130,17 +142,15 @@ fn long_tables_are_split_or_in_storage() {
         elements.join(", ")
     );
     let program = parsed(&source);
-    let shader = lower(&program, &DRIVER).expect("it has a shader");
+    let shader = lower(&program, &Options::DRIVER).expect("it has a shader");
     assert_eq!(shader.tables.len(), 2500);
     assert!(shader.source.contains("@binding(2) var<storage, read> tables"), "{}", shader.source);
     check_all("tables", [("a long table".to_owned(), program)].into_iter());
 }
 
-const DRIVER: Options = Options { form: Form::Driver, lookup_binding: None };
-
 /// The lines of the op alone, behind those of its operands. What they call is the library's.
 fn code_of_op(source: &str, operands: usize) -> String {
-    let shader = lower(&parsed(source), &DRIVER).expect("it has a shader");
+    let shader = lower(&parsed(source), &Options::DRIVER).expect("it has a shader");
     let last = format!("let {} = ", ["a", "b", "c", "d"][operands - 1]);
     let lines = shader.source.lines().map(str::trim);
     let mut code = String::new();
@@ -161,10 +171,40 @@ fn every_op_reads_well() {
 #[test]
 fn every_example_reads_well() {
     for (name, program) in example_files() {
-        let source = lower(&program, &DRIVER).expect("it has a shader").source;
+        let source = lower(&program, &Options::DRIVER).expect("it has a shader").source;
         // Softened floats are the same in all, and tested by themselves.
         let shown = source.split("\n\n").filter(|part| !part.starts_with("fn soft_"));
         let shown = shown.collect::<Vec<_>>().join("\n\n");
         expect_file![format!("{}/tests/wgsl/{name}.wgsl", env!("CARGO_MANIFEST_DIR"))].assert_eq(&shown);
     }
+}
+
+#[test]
+fn the_devices_own_floats_read_well() {
+    let program = parsed(
+        "program @own workgroup(64, 1, 1) {
+           buffer @x : read f32[] binding 0
+           buffer @y : read_write f32[] binding 1 output
+           %i = global_id x
+           %a = load.f32 @x[%i]
+           %b = load.f32 @y[%i]
+           %s = add.f32 %a, %b
+           %p = mul.f32 %s, %a
+           %q = div.f32 %p, %b
+           %f = fma.f32 %q, %a, 1.5
+           %g = sqrt.f32 %f
+           %h = floor.f32 %g
+           %c = lt.f32 %h, %g
+           %n = cast.f32 %i
+           %r = select.f32 %c, %n, %h
+           store.f32 @y[%i], %r
+         }",
+    );
+    let shader =
+        |floats| lower(&program, &Options { floats, ..Options::DRIVER }).expect("it has a shader").source;
+    let native = shader(Floats::NATIVE);
+    assert!(!native.contains("soft_"), "nothing is left of the softened functions: {native}");
+    let guarded = shader(GUARDED);
+    let shown = guarded.split("\n\n").filter(|part| !part.starts_with("fn soft_"));
+    expect_file!["wgsl/native.wgsl"].assert_eq(&shown.collect::<Vec<_>>().join("\n\n"));
 }

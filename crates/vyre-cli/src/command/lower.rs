@@ -78,8 +78,7 @@ fn spirv(program: &ValidProgram, _: &Lower) -> Result<Lowered, Failure> {
 }
 
 fn wgsl(program: &ValidProgram, _: &Lower) -> Result<Lowered, Failure> {
-    let options = wgsl::Options { form: wgsl::Form::Driver, lookup_binding: None };
-    let shader = wgsl::lower(program, &options).map_err(|error| refused(&error))?;
+    let shader = wgsl::lower(program, &wgsl::Options::DRIVER).map_err(|error| refused(&error))?;
     Ok(Lowered { text: shader.source, bytes: None, tables: shader.tables })
 }
 

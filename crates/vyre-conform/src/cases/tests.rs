@@ -210,7 +210,7 @@ fn every_program_has_a_shader() {
     distinct.par_iter().for_each(|batch| {
         let valid = judge::valid(&batch.program).unwrap_or_else(|findings| panic!("{findings}"));
         for form in [wgsl::Form::Grid, wgsl::Form::OneWorkgroup] {
-            let options = wgsl::Options { form, lookup_binding: None };
+            let options = wgsl::Options { form, ..wgsl::Options::DRIVER };
             if let Err(error) = wgsl::lower(&valid, &options) {
                 panic!("{}: {error}", batch.name);
             }

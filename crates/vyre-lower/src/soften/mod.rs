@@ -62,7 +62,12 @@ pub struct SoftenError {
 /// assert!(!printed.contains("mul.f32 %x") && !printed.contains("store.f32"));
 /// ```
 pub fn soften(program: &ValidProgram) -> Result<ValidProgram, SoftenError> {
-    soften_where(program, &|_| true, &|_, _, _| false)
+    softened(program).map(|(program, _)| program)
+}
+
+/// The same, and what each function of the result stands for, if it stands for an op.
+pub(crate) fn softened(program: &ValidProgram) -> Result<(ValidProgram, Vec<Option<Soft>>), SoftenError> {
+    rewritten(program, &What { types: &|_| true, ops: &|_, _, _| false })
 }
 
 /// The same program with only the float types that `types` names as integers, and of the others the ops that `ops` names
@@ -73,20 +78,32 @@ pub fn soften_where(
     types: &dyn Fn(DataType) -> bool,
     ops: &dyn Fn(ComputeOp, DataType, DataType) -> bool,
 ) -> Result<ValidProgram, SoftenError> {
-    let (parts, what) = (program.parts(), What { types, ops });
+    rewritten(program, &What { types, ops }).map(|(program, _)| program)
+}
+
+fn rewritten(
+    program: &ValidProgram,
+    what: &What<'_>,
+) -> Result<(ValidProgram, Vec<Option<Soft>>), SoftenError> {
+    let parts = program.parts();
     let mut calls = Calls { own: parts.functions.len(), softs: Vec::new() };
     let mut functions: Vec<Function> =
-        parts.functions.iter().map(|function| soft_function(parts, &what, function, &mut calls)).collect();
-    let mut body = Softener::new(parts, &what, None, &mut calls).body();
-    let buffers: Vec<Buffer> = parts.buffers.iter().map(|buffer| soft_buffer(buffer, &what)).collect();
+        parts.functions.iter().map(|function| soft_function(parts, what, function, &mut calls)).collect();
+    let mut body = Softener::new(parts, what, None, &mut calls).body();
+    let buffers: Vec<Buffer> = parts.buffers.iter().map(|buffer| soft_buffer(buffer, what)).collect();
     if calls.softs.is_empty()
         && buffers == parts.buffers
         && body == parts.body
         && functions == parts.functions
     {
-        return Ok(program.clone());
+        return Ok((program.clone(), vec![None; functions.len()]));
     }
     let library = library(&calls.softs);
+    let stands_for = |function: &Function| {
+        let soft = calls.softs.iter().find(|soft| *soft.name() == *function.name);
+        soft.copied()
+    };
+    let softs = library.iter().map(stands_for).chain(functions.iter().map(|_| None)).collect();
     let ids = calls.ids(&library);
     let bodies = functions.iter_mut().map(|function| &mut function.body);
     bodies.chain([&mut body]).for_each(|body| renumber(&mut body.block, &ids));
@@ -97,12 +114,13 @@ pub fn soften_where(
         ..ProgramParts::clone(parts)
     };
     let sealed = Program::new(softened).map_err(|error| SoftenError { message: error.message })?;
-    validate(&sealed).map_err(|findings| {
+    let valid = validate(&sealed).map_err(|findings| {
         let limits = ["V010", "V041", "V042"];
         let broken = findings.iter().find(|finding| !limits.contains(&finding.code));
         debug_assert!(broken.is_none(), "softening broke the program: {broken:?}");
         SoftenError { message: findings[0].message.clone() }
-    })
+    })?;
+    Ok((valid, softs))
 }
 
 /// What is to become integers.
@@ -131,7 +149,7 @@ impl What<'_> {
 
 /// What a function of the library does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Routine {
+pub(crate) enum Routine {
     Add,
     Mul,
     Div,
@@ -152,13 +170,13 @@ enum Routine {
 
 /// A function of the library: a routine of a type, for casts the type they give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Soft {
-    routine: Routine,
-    ty: DataType,
+pub(crate) struct Soft {
+    pub(crate) routine: Routine,
+    pub(crate) ty: DataType,
 }
 
 impl Soft {
-    fn name(self) -> String {
+    pub(crate) fn name(self) -> String {
         match self.routine {
             Routine::Cast { from } => format!("soft.cast.{}.from.{from}", self.ty),
             other => format!("soft.{other:?}.{}", self.ty).to_lowercase(),

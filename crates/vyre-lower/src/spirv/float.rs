@@ -1,9 +1,9 @@
-//! Ops on floats. Arithmetic is made as [`Floats`](super::Floats) says; what no device gives exactly is made of bits.
+//! Ops on floats. Arithmetic is made as [`Floats`](crate::floats::Floats) says; what no device gives exactly is made of bits.
 
 use super::body::Emit;
 use super::words::Id;
-use super::{FloatOp, How};
 use crate::bindings::ZERO_WORDS;
+use crate::floats::{FloatOp, How};
 use spirv::{Decoration, GlslStd450Op as Glsl, Op};
 use vyre_foundation::ir::{ComputeOp, DataType, Literal, Operand, ReduceOp};
 use vyre_foundation::scalar::identity;

@@ -3,8 +3,7 @@
 //! Every float op is `NoContraction`, and the module asks for round-to-nearest-even, kept subnormals, signed zeros and
 //! NaNs. Compilers still rewrite what they know too well, so float constants are hidden from them: XORed with a word that
 //! is zero at run time. Where an instruction is exact on no device (minima, saturating casts, signs of zeros), the bits
-//! are worked on as integers. [`Floats`] says how each other op is made, so that a driver can try which way is exact on
-//! its device *as emitted*, and take the fastest. [`Features`] says what the device has: with none, 64-bit integers are
+//! are worked on as integers. [`Floats`] says how each other op is made. [`Features`] says what the device has: with none, 64-bit integers are
 //! pairs of words, and f64 is soft.
 //!
 //! | file | what it writes |
@@ -35,6 +34,7 @@ mod together;
 mod words;
 
 use crate::bindings::{Bindings, LongTables};
+use crate::floats::{FloatOp, Floats, How};
 use crate::soften::{SoftenError, soften_where};
 use crate::traps::{self, Numbered};
 use module::Written;
@@ -63,139 +63,12 @@ impl Features {
     pub const ALL: Features = Features { int64: true, int64_atomics: true, float64: true, storage16: true };
 }
 
-/// How a float op is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum How {
-    /// The device's instruction.
-    Native,
-    /// The device's instruction where nothing is or may become subnormal, and the next way elsewhere.
-    Guarded,
-    /// An f32 op in f64, rounded once more; `fma` rounds to odd first.
-    ThroughF64,
-    /// Integers.
-    Soft,
-}
-
-impl std::fmt::Display for How {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            How::Native => "native",
-            How::Guarded => "native where nothing is subnormal",
-            How::ThroughF64 => "through f64",
-            How::Soft => "as integers",
-        })
-    }
-}
-
-/// Float ops that are made alike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(usize)]
-pub enum FloatOp {
-    /// `add` and `sub`.
-    Add,
-    /// `mul`.
-    Mul,
-    /// `div`.
-    Div,
-    /// `sqrt`.
-    Sqrt,
-    /// `fma`.
-    Fma,
-    /// Comparisons, `min`, `max` and `clamp`.
-    Compare,
-    /// `floor`, `ceil`, `trunc` and `round`.
-    Round,
-    /// `cast` from and to integers, and for f64 from and to f32.
-    Cast,
-}
-
-impl FloatOp {
-    /// All of them.
-    pub const ALL: [FloatOp; 8] = [
-        FloatOp::Add,
-        FloatOp::Mul,
-        FloatOp::Div,
-        FloatOp::Sqrt,
-        FloatOp::Fma,
-        FloatOp::Compare,
-        FloatOp::Round,
-        FloatOp::Cast,
-    ];
-
-    /// What an op belongs to, if there is a choice how it is made.
-    pub const fn of(op: ComputeOp) -> Option<FloatOp> {
-        Some(match op {
-            ComputeOp::Add | ComputeOp::Sub => FloatOp::Add,
-            ComputeOp::Mul => FloatOp::Mul,
-            ComputeOp::Div => FloatOp::Div,
-            ComputeOp::Sqrt => FloatOp::Sqrt,
-            ComputeOp::Fma => FloatOp::Fma,
-            ComputeOp::Eq | ComputeOp::Ne | ComputeOp::Lt | ComputeOp::Le | ComputeOp::Gt | ComputeOp::Ge => {
-                FloatOp::Compare
-            }
-            ComputeOp::Min | ComputeOp::Max | ComputeOp::Clamp => FloatOp::Compare,
-            ComputeOp::Floor | ComputeOp::Ceil | ComputeOp::Trunc | ComputeOp::Round => FloatOp::Round,
-            ComputeOp::Cast => FloatOp::Cast,
-            _ => return None,
-        })
-    }
-
-    /// The ways to make it for f32 or f64, the fastest first; the last is exact wherever integers are.
-    pub const fn ways(self, ty: DataType) -> &'static [How] {
-        match (self, ty) {
-            (FloatOp::Fma, DataType::F32) => &[How::Native, How::Guarded, How::ThroughF64, How::Soft],
-            (FloatOp::Div | FloatOp::Sqrt, DataType::F32) => &[How::Native, How::ThroughF64, How::Soft],
-            _ => &[How::Native, How::Soft],
-        }
-    }
-}
-
-/// How each float op is made. f16 and bf16 follow f32, in which they are computed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Floats {
-    f32: [How; FloatOp::ALL.len()],
-    f64: [How; FloatOp::ALL.len()],
-    is_loose: bool,
-}
-
-impl Floats {
-    /// Everything in integers: right wherever integers are.
-    pub const SOFT: Floats = Floats::all(How::Soft);
-    /// The device's own instructions for everything.
-    pub const NATIVE: Floats = Floats::all(How::Native);
-
-    /// What plain WGSL comes to: the device's own instructions, which its compiler may fuse, reorder and fold, with NaNs and
-    /// signed zeros as they come. Never exact; for measuring what exactness costs.
-    pub const LOOSE: Floats = Floats { is_loose: true, ..Floats::NATIVE };
-
-    const fn all(how: How) -> Floats {
-        Floats { f32: [how; FloatOp::ALL.len()], f64: [how; FloatOp::ALL.len()], is_loose: false }
-    }
-
-    /// How an op of f32 or f64 is made.
-    pub const fn how(&self, ty: DataType, op: FloatOp) -> How {
-        match ty {
-            DataType::F64 => self.f64[op as usize],
-            _ => self.f32[op as usize],
-        }
-    }
-
-    /// The same but for one op of f32 or f64.
-    pub const fn with(mut self, ty: DataType, op: FloatOp, how: How) -> Floats {
-        match ty {
-            DataType::F64 => self.f64[op as usize] = how,
-            _ => self.f32[op as usize] = how,
-        }
-        self
-    }
-}
-
-impl Default for Floats {
-    /// What was exact on every device that was tried: `sqrt` and `fma` of f32 through f64, the others native.
-    fn default() -> Floats {
-        let through = |floats: Floats, op| floats.with(DataType::F32, op, How::ThroughF64);
-        let f32 = through(through(Floats::NATIVE, FloatOp::Sqrt), FloatOp::Fma);
-        f32.with(DataType::F64, FloatOp::Sqrt, How::Soft).with(DataType::F64, FloatOp::Fma, How::Soft)
+/// The ways to make an op of f32 or f64, the fastest first; the last is exact wherever integers are.
+pub const fn ways(op: FloatOp, ty: DataType) -> &'static [How] {
+    match (op, ty) {
+        (FloatOp::Fma, DataType::F32) => &[How::Native, How::Guarded, How::ThroughF64, How::Soft],
+        (FloatOp::Div | FloatOp::Sqrt, DataType::F32) => &[How::Native, How::ThroughF64, How::Soft],
+        _ => &[How::Native, How::Soft],
     }
 }
 
@@ -227,6 +100,7 @@ impl Options {
         match self.floats.how(ty, op) {
             How::Guarded | How::ThroughF64 if ty == DataType::F64 || !self.features.float64 => How::Soft,
             How::Guarded if op != FloatOp::Fma => How::Soft,
+            How::Corrected => How::Soft,
             how => how,
         }
     }

@@ -111,7 +111,7 @@ impl<'m, 'p> Body<'m, 'p> {
             Node::Continue => self.text.line("continue;"),
             Node::Call { result, function, args } => {
                 let args: Vec<String> = args.iter().map(|arg| self.operand(*arg)).collect();
-                let call = format!("{}({})", self.module.functions[function.index()], args.join(", "));
+                let call = format!("{}({})", self.module.called(*function), args.join(", "));
                 match result {
                     Some(result) => self.assign(*result, &call),
                     None => self.text.line(format!("{call};")),

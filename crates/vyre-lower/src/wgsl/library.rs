@@ -8,11 +8,12 @@ pub(super) struct Helper {
     pub(super) text: &'static str,
 }
 
-/// Ops on integers, and steps of lanes.
+const FILES: [&str; 3] =
+    [include_str!("integers.wgsl"), include_str!("lanes.wgsl"), include_str!("floats.wgsl")];
+
+/// Ops on integers, steps of lanes, and the device's own floats.
 pub(super) fn helpers() -> Vec<Helper> {
-    let mut helpers = split(include_str!("integers.wgsl"), "");
-    helpers.extend(split(include_str!("lanes.wgsl"), ""));
-    helpers
+    FILES.iter().flat_map(|file| split(file, "")).collect()
 }
 
 /// Accesses to a variable of words, whose name stands where these have `SPACE`.
@@ -43,8 +44,7 @@ mod tests {
     #[test]
     fn every_function_of_the_files_is_found_once() {
         let mut names: Vec<&str> = helpers().iter().map(|helper| helper.name).collect();
-        let count = include_str!("integers.wgsl").matches("\nfn ").count()
-            + include_str!("lanes.wgsl").matches("\nfn ").count();
+        let count = FILES.iter().map(|file| file.matches("\nfn ").count()).sum::<usize>();
         assert_eq!(names.len(), count);
         names.sort_unstable();
         names.dedup();

@@ -1,15 +1,17 @@
 //! WebGPU's shading language.
 //!
 //! [`lower`] writes a shader for the calling convention of [`crate::convention`], or for the [`bindings`] of our own
-//! driver. It computes on u32, i32 and bool alone: floats are softened first and 64-bit integers are pairs of words, so a
+//! driver. Values are u32, i32 and bool alone: floats are softened first and 64-bit integers are pairs of words, so a
 //! shader gives the right bytes wherever WGSL is implemented right. Functions of the program are inlined, which puts its
-//! traps in order; those that softening adds stay functions, which keeps shaders small.
+//! traps in order; those that softening adds stay functions, which keeps shaders small. A driver that has tried a device's
+//! own f32 there can have them in those functions' place: [`Options::floats`].
 //!
 //! | file | what it writes |
 //! | --- | --- |
 //! | `module` | the shader around the bodies: bindings, variables, prologue, the library functions in use |
 //! | `body` | the lines of a body |
 //! | `compute` | the ops on a lane's own values |
+//! | `native` | the device's own f32 in the place of softened ones |
 //! | `together` | barriers, subgroup ops, `uniform_load`, `mma`, collectives |
 //! | `library` and the `.wgsl` files | functions that shaders may need |
 //! | `names` | identifiers |
@@ -25,10 +27,12 @@ mod compute;
 mod library;
 mod module;
 mod names;
+mod native;
 mod together;
 
 use crate::bindings::{self, LongTables, needs_lock};
-use crate::soften::{SoftenError, soften};
+use crate::floats::{FloatOp, Floats, How};
+use crate::soften::{SoftenError, softened};
 use crate::traps::{self, Numbered};
 use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::{DataType, MemoryOrdering, Node, ProgramParts, collective, walk};
@@ -54,6 +58,24 @@ pub struct Options {
     pub form: Form,
     /// Where the convention binds lookup data, if it has some: 3 or higher.
     pub lookup_binding: Option<u32>,
+    /// How ops of f32 are made in the driver's form, as far as there are such [`ways`]. In the others, and for the other types,
+    /// they are made of integers.
+    pub floats: Floats,
+}
+
+impl Options {
+    /// For our own driver, with floats of integers.
+    pub const DRIVER: Options = Options { form: Form::Driver, lookup_binding: None, floats: Floats::SOFT };
+}
+
+/// The ways to make an op of f32 or f64, the fastest first; the last is exact wherever integers are.
+pub const fn ways(op: FloatOp, ty: DataType) -> &'static [How] {
+    match (op, ty) {
+        (_, DataType::F64) => &[How::Soft],
+        (FloatOp::Div | FloatOp::Sqrt, _) => &[How::Native, How::Guarded, How::Corrected, How::Soft],
+        (FloatOp::Add | FloatOp::Mul | FloatOp::Fma, _) => &[How::Native, How::Guarded, How::Soft],
+        (FloatOp::Compare | FloatOp::Round | FloatOp::Cast, _) => &[How::Native, How::Soft],
+    }
 }
 
 /// A shader and what its host must know.
@@ -72,6 +94,8 @@ pub struct Shader {
     pub places: Vec<Place>,
     /// Whether the program has grid barriers or collectives, and may run on a grid of one workgroup only.
     pub one_workgroup_only: bool,
+    /// Bytes of workgroup memory that it takes: the program's own, and what lanes exchange.
+    pub workgroup_bytes: u64,
     /// In the driver's form, what the binding of the long tables holds; empty where there is no such binding.
     pub tables: Vec<u32>,
 }
@@ -125,7 +149,7 @@ const DEPTH_MAX: usize = 120;
 ///
 /// ```
 /// use vyre_foundation::{text, validate};
-/// use vyre_lower::wgsl::{Form, Options, lower};
+/// use vyre_lower::wgsl::{Options, lower};
 ///
 /// let source = "program @double workgroup(64, 1, 1) {
 ///   buffer @y : read_write u32[] binding 0 output
@@ -135,7 +159,7 @@ const DEPTH_MAX: usize = 120;
 ///   store.u32 @y[%i], %d
 /// }";
 /// let program = validate::validate(&text::parse(source).unwrap().program).unwrap();
-/// let shader = lower(&program, &Options { form: Form::Grid, lookup_binding: None }).unwrap();
+/// let shader = lower(&program, &Options::DRIVER).unwrap();
 /// assert!(shader.source.contains("let d = i << 1u;"), "{}", shader.source);
 /// ```
 pub fn lower(program: &ValidProgram, options: &Options) -> Result<Shader, LowerError> {
@@ -147,11 +171,15 @@ pub fn lower(program: &ValidProgram, options: &Options) -> Result<Shader, LowerE
         Form::Driver => traps::number(program).map_err(rewrite)?,
         Form::Grid | Form::OneWorkgroup => Numbered { program: inlined(program)?, traps: Vec::new() },
     };
-    let softened = match options.form {
-        Form::Driver => soften(&optimised(&prepared)?),
-        Form::Grid | Form::OneWorkgroup => soften(&prepared),
+    let prepared = match options.form {
+        Form::Driver => optimised(&prepared)?,
+        Form::Grid | Form::OneWorkgroup => prepared,
     };
-    let softened = softened.map_err(rewrite)?;
+    let (softened, softs) = softened(&prepared).map_err(rewrite)?;
+    let natives = match options.form {
+        Form::Driver => native::chosen(&softs, &options.floats),
+        Form::Grid | Form::OneWorkgroup => vec![None; softs.len()],
+    };
     let parts = softened.parts();
     let tables = match options.form {
         Form::Driver => LongTables::new(parts),
@@ -164,6 +192,7 @@ pub fn lower(program: &ValidProgram, options: &Options) -> Result<Shader, LowerE
         traps: traps.iter().enumerate().map(|(number, (code, _))| (number as u32, *code)).collect(),
         places: traps.into_iter().map(|(_, place)| place).collect(),
         one_workgroup_only: false,
+        workgroup_bytes: 0,
         tables: Vec::new(),
     };
     let mut refused = None;
@@ -177,7 +206,8 @@ pub fn lower(program: &ValidProgram, options: &Options) -> Result<Shader, LowerE
     match refused {
         Some(error) => Err(error),
         None => {
-            shader.source = module::write(program, &softened, options, &shader, &tables);
+            (shader.source, shader.workgroup_bytes) =
+                module::write(program, &softened, &natives, options, &shader, &tables);
             shader.tables = tables.words;
             Ok(shader)
         }

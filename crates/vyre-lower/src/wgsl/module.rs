@@ -8,6 +8,7 @@
 use super::body::Body;
 use super::library::{Helper, accesses, helpers, words};
 use super::names::Names;
+use super::native::{self, Native};
 use super::{Form, Options, Shader};
 use crate::bindings::{self, Bindings, ELEMENTS_WORD, LongTables, table_words};
 use crate::convention::{self, ENTRY_BYTES, HEADER_BYTES, lookup_buffer};
@@ -107,7 +108,7 @@ const TABLE_CHUNK_WORDS: usize = 1024;
 pub(super) struct Module<'p> {
     pub(super) parts: &'p ProgramParts,
     pub(super) names: Names,
-    pub(super) functions: Vec<String>,
+    functions: Vec<String>,
     pub(super) places: Vec<Place>,
     /// Whether traps must remember that an earlier stretch between grid barriers has trapped.
     pub(super) keeps_first_trap: bool,
@@ -124,21 +125,29 @@ pub(super) struct Module<'p> {
 }
 
 /// Writes the shader of a program that has no floats and no functions that touch memory other than tables. `original` is
-/// what it was before.
+/// what it was before, and `natives` stand in the place of functions.
 pub(super) fn write(
     original: &ValidProgram,
     program: &ValidProgram,
+    natives: &[Option<Native>],
     options: &Options,
     shader: &Shader,
     tables: &LongTables,
-) -> String {
+) -> (String, u64) {
     let parts = program.parts();
     let mut module = Module::new(program, options, shader, tables);
     let (name, digest) = (original.program().name(), original.program().digest());
     let bindings = Bindings::new(original.parts());
     let mut bodies = Text::default();
-    for at in 0..parts.functions.len() {
-        module.function(FunctionId(at as u32), &mut bodies);
+    let written = native::written(parts, natives);
+    for (at, native) in natives.iter().enumerate() {
+        let id = FunctionId(at as u32);
+        if written[at] {
+            module.function(id, &mut bodies);
+        }
+        if let Some(native) = native {
+            module.stand_in(id, native, &mut bodies);
+        }
     }
     module.main(options, &mut bodies);
     let library = module.library();
@@ -148,10 +157,11 @@ pub(super) fn write(
         Form::OneWorkgroup => "launched with one workgroup, which takes the program's one after the other",
     };
     let _ = writeln!(text, "// @{name}, written by vyre: {form}.\n// Program {digest}.\n");
-    text.push_str(&module.declarations(options, &bindings, &library, &bodies.text));
+    let (declarations, workgroup_bytes) = module.declarations(options, &bindings, &library, &bodies.text);
+    text.push_str(&declarations);
     text.push_str(&library);
     text.push_str(&bodies.text);
-    text
+    (text, workgroup_bytes)
 }
 
 impl<'p> Module<'p> {
@@ -194,6 +204,15 @@ impl<'p> Module<'p> {
         let at = at.unwrap_or_else(|| unreachable!("the library has {name}"));
         self.used.insert((None, at));
         self.helpers[at].name
+    }
+
+    /// The name by which a function is called. Where the library has one in its place, that is used now.
+    pub(super) fn called(&mut self, id: FunctionId) -> String {
+        let name = self.functions[id.index()].clone();
+        if self.has_helper(&name) {
+            self.helper(&name);
+        }
+        name
     }
 
     /// Whether the library has such a function.
@@ -242,6 +261,29 @@ impl<'p> Module<'p> {
         body.block(&function.body.block);
         body.text.close("}\n");
         *text = body.text;
+    }
+
+    /// Lets callers call the device's own in the place of a function; behind a guard, if it needs one.
+    fn stand_in(&mut self, id: FunctionId, native: &Native, text: &mut Text) {
+        if !native.is_guarded {
+            self.functions[id.index()] = native.helper.clone();
+            return;
+        }
+        let params = ["a", "b", "c"][..self.parts.functions[id.index()].params.len()].iter();
+        let typed: Vec<String> = params.clone().map(|param| format!("{param}: u32")).collect();
+        let (is_ordinary, is_result) = (self.helper("is_ordinary"), self.helper("is_result"));
+        let checks: Vec<String> = params.clone().map(|param| format!("{is_ordinary}({param})")).collect();
+        let args = params.copied().collect::<Vec<_>>().join(", ");
+        let device = self.helper(&native.helper);
+        let name = self.names.claim(None, &format!("guarded.{device}"), &[]);
+        let soft = std::mem::replace(&mut self.functions[id.index()], name.clone());
+        text.open(format!("fn {name}({}) -> u32 {{", typed.join(", ")));
+        text.line(format!("let near = {device}({args});"));
+        text.open(format!("if ({} && {is_result}(near)) {{", checks.join(" && ")));
+        text.line("return near;");
+        text.close("}");
+        text.line(format!("return {soft}({args});"));
+        text.close("}\n");
     }
 
     /// Writes the entry point.
@@ -439,9 +481,15 @@ impl<'p> Module<'p> {
         }
     }
 
-    /// The bindings and variables.
-    fn declarations(&self, options: &Options, driver: &Bindings, library: &str, bodies: &str) -> String {
-        let mut text = String::new();
+    /// The bindings and variables, and the bytes of those that a workgroup shares.
+    fn declarations(
+        &self,
+        options: &Options,
+        driver: &Bindings,
+        library: &str,
+        bodies: &str,
+    ) -> (String, u64) {
+        let (mut text, mut workgroup_bytes) = (String::new(), 0);
         let word = |space: usize| if self.spaces[space].atomic { "atomic<u32>" } else { "u32" };
         let vectors = format!("array<vec4u, {}>", driver.launch_vectors());
         let status = format!("array<atomic<u32>, {}>", bindings::STATUS_WORDS);
@@ -472,10 +520,12 @@ impl<'p> Module<'p> {
         }
         let used = |name: &str| words(library).chain(words(bodies)).any(|word| word == name);
         let lanes = self.parts.workgroup_lanes();
-        for (name, ty) in [("lane_values", format!("array<vec2u, {lanes}>")), ("staged", "vec2u".to_owned())]
-        {
+        let exchanged =
+            [("lane_values", format!("array<vec2u, {lanes}>"), lanes), ("staged", "vec2u".to_owned(), 1)];
+        for (name, ty, pairs) in exchanged {
             if used(name) {
                 let _ = writeln!(text, "var<workgroup> {name}: {ty};");
+                workgroup_bytes += 8 * pairs;
             }
         }
         for (at, space) in self.spaces.iter().enumerate() {
@@ -491,12 +541,13 @@ impl<'p> Module<'p> {
                 }
                 SpaceKind::Workgroup { words } => {
                     let _ = writeln!(text, "var<workgroup> {}: array<{}, {words}>;", space.name, word(at));
+                    workgroup_bytes += 4 * u64::from(*words);
                 }
                 SpaceKind::Table { words } => text.push_str(&table(&space.name, words)),
             }
         }
         text.push('\n');
-        text
+        (text, workgroup_bytes)
     }
 }
 
