@@ -43,6 +43,8 @@ pub enum ShaderChoice {
     Volatile,
     /// As WGSL.
     Wgsl,
+    /// As WGSL with floats as integers, whatever a probe would say.
+    Integers,
     /// With floats as plain WGSL would have them. Results are the device's own, so this is for measuring what exactness costs
     /// and for nothing else: no variable asks for it.
     Loose,
@@ -60,7 +62,7 @@ pub enum MemoryChoice {
 
 impl WgpuConfig {
     /// The device that `VYRE_WGPU_ADAPTER` names by number or by a part of its name, or the first; `none` is none at all.
-    /// `VYRE_WGPU_SHADERS` insists on `spirv`, `spirv-volatile` or `wgsl`, `VYRE_WGPU_MEMORY` on `staged`. Kernels are kept in
+    /// `VYRE_WGPU_SHADERS` insists on `spirv`, `spirv-volatile`, `wgsl` or `wgsl-integers`, `VYRE_WGPU_MEMORY` on `staged`. Kernels are kept in
     /// `VYRE_CACHE`, or in the user's directory for caches. An empty `VYRE_CACHE` keeps none.
     pub fn from_env() -> Result<WgpuConfig, BackendError> {
         // Empty is as good as not set.
@@ -80,9 +82,13 @@ impl WgpuConfig {
             Some("spirv") => ShaderChoice::SpirV,
             Some("spirv-volatile") => ShaderChoice::Volatile,
             Some("wgsl") => ShaderChoice::Wgsl,
+            Some("wgsl-integers") => ShaderChoice::Integers,
             Some(other) => {
                 let reason = format!("VYRE_WGPU_SHADERS is `{}`", other.escape_debug());
-                return Err(unavailable(reason, "write `spirv`, `spirv-volatile` or `wgsl`, or unset it"));
+                return Err(unavailable(
+                    reason,
+                    "write `spirv`, `spirv-volatile`, `wgsl` or `wgsl-integers`, or unset it",
+                ));
             }
         };
         let memory = match set("VYRE_WGPU_MEMORY").as_deref() {

@@ -30,7 +30,7 @@ use vyre_lower::spirv::{self, Features, Options};
 use vyre_lower::wgsl;
 
 /// Goes up with what is tried and with what shaders contain, so that old verdicts do not count.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), ".11 wgpu 30.0");
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), ".12 wgpu 30.0");
 /// How long a probe may take.
 const LIMIT: Duration = Duration::from_secs(120);
 /// How often it is said that a driver is being tried.
@@ -203,6 +203,7 @@ fn find(
     let soft = Shaders::Wgsl(Floats::SOFT);
     let wrong = integers(probes, &soft)?.into_iter().next();
     match wrong.map_or_else(|| wrong_order(probes, &soft), |wrong| Ok(Some(wrong)))? {
+        None if probes.wgpu.config.shaders == ShaderChoice::Integers => Ok(soft),
         None => {
             let language =
                 Language { name: "WGSL", ways: wgsl::ways, singles: &SINGLES[..4], shaders: &Shaders::Wgsl };
@@ -248,7 +249,7 @@ fn ordered(
     let plain = match probes.wgpu.config.shaders {
         ShaderChoice::Fastest => !is_nvidia,
         ShaderChoice::SpirV => true,
-        ShaderChoice::Volatile | ShaderChoice::Wgsl | ShaderChoice::Loose => false,
+        ShaderChoice::Volatile | ShaderChoice::Wgsl | ShaderChoice::Integers | ShaderChoice::Loose => false,
     };
     for is_volatile in plain.then_some(false).into_iter().chain([true]) {
         let options = Options { is_volatile, ..soft };

@@ -145,6 +145,7 @@ impl Wgpu {
         match self.config.shaders {
             ShaderChoice::Fastest => probe::verdict(self, features),
             ShaderChoice::Wgsl => probe::verdict(self, Err("WGSL is asked for")),
+            ShaderChoice::Integers => probe::verdict(self, Err("WGSL of integers is asked for")),
             ShaderChoice::SpirV | ShaderChoice::Volatile => {
                 let found = probe::verdict(self, features)?;
                 match found.shaders {

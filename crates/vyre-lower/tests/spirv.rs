@@ -182,12 +182,40 @@ fn every_op_reads_well() {
 fn every_example_reads_well() {
     for (name, program) in example_files() {
         let shader = lower(&program, &Options::default()).expect("it has a module");
-        // Names, decorations, types and constants say what the code does.
-        let is_head = |line: &&str| line.starts_with("OpCapability") || line.starts_with("OpExecutionMode");
-        let text = shader.text();
-        let head = text.lines().filter(is_head);
-        let code = text.lines().skip_while(|line| !line.contains(" = OpFunction "));
-        let shown: String = head.chain(code).flat_map(|line| [line, "\n"]).collect();
-        expect_file![format!("{}/tests/spirv/{name}.txt", env!("CARGO_MANIFEST_DIR"))].assert_eq(&shown);
+        let path = format!("{}/tests/spirv/{name}.txt", env!("CARGO_MANIFEST_DIR"));
+        expect_file![path].assert_eq(&shown(&shader));
     }
+}
+
+/// What is read of a module: names, decorations, types and constants say what the code does.
+fn shown(shader: &Shader) -> String {
+    let is_head = |line: &&str| line.starts_with("OpCapability") || line.starts_with("OpExecutionMode");
+    let text = shader.text();
+    let head = text.lines().filter(is_head);
+    let code = text.lines().skip_while(|line| !line.contains(" = OpFunction "));
+    head.chain(code).flat_map(|line| [line, "\n"]).collect()
+}
+
+#[test]
+fn a_row_of_fma_has_one_guard() {
+    let program = parsed(
+        "program @row workgroup(64, 1, 1) {
+           buffer @x : read f32[] binding 0
+           buffer @y : read_write f32[] binding 1 output
+           %i = global_id x
+           %a = load.f32 @x[%i]
+           %b = load.f32 @y[%i]
+           %p = fma.f32 %a, %b, 1.5
+           %q = fma.f32 %p, %b, %a
+           %s = add.f32 %p, %q
+           %r = fma.f32 %q, %s, %p
+           store.f32 @y[%i], %r
+         }",
+    );
+    let floats = Floats::default().with(DataType::F32, FloatOp::Fma, How::Guarded);
+    let shader = lower(&program, &Options { floats, ..Options::default() }).expect("it has a module");
+    expect_file!["spirv/row.txt"].assert_eq(&shown(&shader));
+    // Two rows, each with one look at its results.
+    assert_eq!(shader.text().matches("OpFUnordLessThanEqual").count(), 2);
+    check_all("row", [("a row".to_owned(), program)].into_iter());
 }

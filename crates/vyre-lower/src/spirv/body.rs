@@ -1,12 +1,14 @@
 //! The lines of a body, control flow, and where a lane is.
 
+use super::float::Factor;
 use super::module::Module;
 use super::words::{Arg, Id, Inst};
+use crate::floats::{FloatOp, How};
 use spirv::{BuiltIn, GlslStd450Op as Glsl, Op, StorageClass};
 use std::collections::HashMap;
 use vyre_foundation::ir::{
-    Axis, Block, Body, BuiltinOp, DataType, Function, FunctionId, Literal, Local, MemoryOrdering, Node,
-    Operand, ProgramParts, Value, value_types, walk,
+    Axis, Block, Body, BuiltinOp, ComputeOp, DataType, Function, FunctionId, Literal, Local, MemoryOrdering,
+    Node, Operand, ProgramParts, Value, value_types, walk,
 };
 
 /// Trips of a loop that a driver may take at once.
@@ -48,7 +50,15 @@ pub(super) struct Emit<'m, 'p> {
     open: bool,
     loops: Vec<(Id, Id)>,
     site: u32,
+    /// For results of guarded `fma`: what says that they may be subnormal.
+    guards: HashMap<Id, Id>,
 }
+
+/// A result and its operands.
+type Fma = (Value, [Operand; 3]);
+
+/// The `fma` that one branch guards, at most.
+const ROW_MAX: usize = 64;
 
 impl<'m, 'p> Emit<'m, 'p> {
     pub(super) fn new(module: &'m mut Module<'p>, function: Option<FunctionId>) -> Emit<'m, 'p> {
@@ -69,6 +79,7 @@ impl<'m, 'p> Emit<'m, 'p> {
             open: true,
             loops: Vec::new(),
             site: 0,
+            guards: HashMap::new(),
             module,
         }
     }
@@ -374,15 +385,62 @@ impl<'m, 'p> Emit<'m, 'p> {
     }
 
     fn block(&mut self, block: &Block) {
-        for node in block {
-            if self.open {
-                self.node(node);
-            } else {
+        let mut nodes = &block[..];
+        while let Some((node, rest)) = nodes.split_first() {
+            nodes = rest;
+            if !self.open {
                 // Nothing comes here, and lines are counted all the same.
                 self.site += 1;
                 node.blocks().for_each(|inner| walk(inner, |_, _, _| self.site += 1));
+            } else if let Some(first) = self.guarded_fma(node) {
+                let more = rest.iter().map_while(|node| self.guarded_fma(node));
+                let row: Vec<Fma> = [first].into_iter().chain(more).take(ROW_MAX).collect();
+                nodes = &rest[row.len() - 1..];
+                self.site += row.len() as u32;
+                self.fmas(&row);
+            } else {
+                self.node(node);
             }
         }
+    }
+
+    /// An `fma` of f32 that a guard stands around.
+    fn guarded_fma(&self, node: &Node) -> Option<Fma> {
+        let Node::Compute { result, op: ComputeOp::Fma, ty: DataType::F32, args } = node else { return None };
+        let how = self.module.options.how(DataType::F32, FloatOp::Fma);
+        (how == How::Guarded).then(|| (*result, [args[0], args[1], args[2]]))
+    }
+
+    fn fmas(&mut self, row: &[Fma]) {
+        let factor = |emit: &mut Self, operand: Operand| match operand {
+            Operand::Value(value) => match row.iter().position(|(result, _)| *result == value) {
+                Some(at) => Factor::Result(at),
+                None => Factor::Id(emit.operand(operand)),
+            },
+            Operand::Literal(number) => {
+                let id = emit.operand(operand);
+                let is_subnormal = (1..1 << 23).contains(&(number.bits() & 0x7fff_ffff));
+                if is_subnormal { Factor::Id(id) } else { Factor::Known(id) }
+            }
+        };
+        let factors: Vec<[Factor; 3]> =
+            row.iter().map(|(_, args)| args.map(|operand| factor(self, operand))).collect();
+        let made = self.fma_row(&factors);
+        row.iter().zip(made).for_each(|((result, _), id)| self.bind(*result, id));
+    }
+
+    /// The block that is being written.
+    pub(super) fn here(&self) -> Id {
+        self.here
+    }
+
+    /// Remembers what says that a value may be subnormal; it is known wherever the value is.
+    pub(super) fn note_guard(&mut self, value: Id, guard: Id) {
+        self.guards.insert(value, guard);
+    }
+
+    pub(super) fn guard_of(&self, value: Id) -> Option<Id> {
+        self.guards.get(&value).copied()
     }
 
     fn node(&mut self, node: &Node) {

@@ -5,6 +5,7 @@ use super::words::Id;
 use crate::bindings::ZERO_WORDS;
 use crate::floats::{FloatOp, How};
 use spirv::{Decoration, GlslStd450Op as Glsl, Op};
+use std::collections::HashSet;
 use vyre_foundation::ir::{ComputeOp, DataType, Literal, Operand, ReduceOp};
 use vyre_foundation::scalar::identity;
 
@@ -24,6 +25,16 @@ pub(super) const fn infinity(ty: DataType) -> u64 {
 
 const fn is_half(ty: DataType) -> bool {
     ty.is_float() && ty.bits() == 16
+}
+
+/// A factor or the summand of an `fma` in a row.
+#[derive(Clone, Copy)]
+pub(super) enum Factor {
+    Id(Id),
+    /// A constant that is not subnormal.
+    Known(Id),
+    /// The result of that one of the row.
+    Result(usize),
 }
 
 impl Emit<'_, '_> {
@@ -134,7 +145,6 @@ impl Emit<'_, '_> {
             ComputeOp::Sub => self.exact(Op::FSub, ty, args),
             ComputeOp::Mul => self.exact(Op::FMul, ty, args),
             ComputeOp::Fma if through => self.fma_through(args),
-            ComputeOp::Fma if how == How::Guarded => self.fma_guarded(args),
             ComputeOp::Div | ComputeOp::Sqrt if through => {
                 let wide: Vec<Id> =
                     args.iter().map(|x| self.exact(Op::FConvert, DataType::F64, &[*x])).collect();
@@ -146,6 +156,7 @@ impl Emit<'_, '_> {
             }
             ComputeOp::Div => self.exact(Op::FDiv, ty, args),
             ComputeOp::Sqrt => self.exact_glsl(Glsl::Sqrt, ty, args),
+            // Those that a guard stands around are made in rows.
             ComputeOp::Fma => self.exact_glsl(Glsl::Fma, ty, args),
             ComputeOp::Floor => self.integral(Glsl::Floor, ty, args[0]),
             ComputeOp::Ceil => self.integral(Glsl::Ceil, ty, args[0]),
@@ -161,25 +172,66 @@ impl Emit<'_, '_> {
         }
     }
 
-    /// The device's own where no subnormal can have been flushed: operands are zero or normal, and the result is above
-    /// the least normal. Elsewhere through f64.
-    fn fma_guarded(&mut self, args: &[Id]) -> Id {
-        let (one, least) = (self.word(1), self.word((1 << 24) - 1));
-        let fused = self.exact_glsl(Glsl::Fma, DataType::F32, args);
-        let doubled = |emit: &mut Self, x: Id| {
-            let bits = emit.bits_of(DataType::F32, x);
-            emit.word_op(Op::ShiftLeftLogical, &[bits, one])
+    /// Several `fma` of f32 in a row, which may use results of those before. The device makes all of them first; where it may
+    /// have flushed something, all are made again through f64. So there is one branch, however many they are.
+    pub(super) fn fma_row(&mut self, row: &[[Factor; 3]]) -> Vec<Id> {
+        let of = |made: &[Id], factor: &Factor| match *factor {
+            Factor::Id(id) | Factor::Known(id) => id,
+            Factor::Result(at) => made[at],
         };
-        let result = doubled(self, fused);
-        // Without its sign and less one, a subnormal is below all normal numbers, and zero above them.
-        let mut rare = self.bool_op(Op::ULessThan, &[result, least]);
-        for x in args {
-            let x = doubled(self, *x);
-            let x = self.word_op(Op::ISub, &[x, one]);
-            let subnormal = self.bool_op(Op::ULessThan, &[x, least]);
-            rare = self.bool_op(Op::LogicalOr, &[rare, subnormal]);
+        let mut usual = Vec::new();
+        for factors in row {
+            let args = factors.each_ref().map(|factor| of(&usual, factor));
+            usual.push(self.exact_glsl(Glsl::Fma, DataType::F32, &args));
         }
-        self.unless(DataType::F32, rare, fused, |emit| emit.fma_through(args))
+        let rare = self.flushed(row, &usual);
+        let before = self.here();
+        let (mut long, mut there) = (Vec::new(), before);
+        self.when(rare, |emit| {
+            for factors in row {
+                let args = factors.each_ref().map(|factor| of(&long, factor));
+                long.push(emit.fma_through(&args));
+            }
+            there = emit.here();
+        });
+        let ty = self.ty(DataType::F32);
+        let both = usual.into_iter().zip(long);
+        let results: Vec<Id> =
+            both.map(|(usual, long)| self.op(Op::Phi, ty, &[usual, before, long, there])).collect();
+        results.iter().for_each(|result| self.note_guard(*result, rare));
+        results
+    }
+
+    /// Whether something may have been flushed in a row of the device's own `fma`: an operand is subnormal, or a result is not
+    /// above the least normal number.
+    fn flushed(&mut self, row: &[[Factor; 3]], results: &[Id]) -> Id {
+        let f32 = self.ty(DataType::F32);
+        let sizes: Vec<Id> = results.iter().map(|x| self.glsl(Glsl::FAbs, f32, &[*x])).collect();
+        // A NaN is what it should be, and no minimum.
+        let least = sizes[1..].iter().fold(sizes[0], |least, x| self.glsl(Glsl::NMin, f32, &[least, *x]));
+        let normal = self.literal(Literal::from_bits(DataType::F32, 1 << 23));
+        let mut flags = vec![self.bool_op(Op::FUnordLessThanEqual, &[least, normal])];
+        let (one, below) = (self.word(1), self.word((1 << 24) - 1));
+        let mut seen = HashSet::new();
+        for factor in row.iter().flatten() {
+            let Factor::Id(x) = *factor else { continue };
+            if !seen.insert(x) {
+                continue;
+            }
+            // The result of a row before was seen to be normal there, or that row took the long way.
+            let flag = self.guard_of(x).unwrap_or_else(|| {
+                // Without its sign and less one, a subnormal is below all normal numbers, and zero above them.
+                let bits = self.bits_of(DataType::F32, x);
+                let doubled = self.word_op(Op::ShiftLeftLogical, &[bits, one]);
+                let less = self.word_op(Op::ISub, &[doubled, one]);
+                self.bool_op(Op::ULessThan, &[less, below])
+            });
+            if !flags.contains(&flag) {
+                flags.push(flag);
+            }
+        }
+        let first = flags[0];
+        flags[1..].iter().fold(first, |any, flag| self.bool_op(Op::LogicalOr, &[any, *flag]))
     }
 
     /// The product is exact in f64, and the sum is rounded there first. Rounding it again is right unless it lies halfway

@@ -1,4 +1,4 @@
-//! Compares the device with the reference: `parity PROGRAMS [SECONDS] [FIRST_SEED]`. Prints what differs, and what the
+//! Compares the device with the reference: `parity_wgpu PROGRAMS [SECONDS] [FIRST_SEED]`. Prints what differs, and what the
 //! programs contained.
 #![allow(clippy::print_stdout)]
 
