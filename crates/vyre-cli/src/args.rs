@@ -265,9 +265,20 @@ pub(crate) struct Lower {
     /// The compute capability that PTX is for, times ten; tensor cores take part from 80 on
     #[arg(long, value_name = "NUMBER", default_value_t = 70, value_parser = parse_sm, allow_negative_numbers = true)]
     pub(crate) sm: u32,
+    /// How SPIR-V and WGSL make float ops: by the device's instructions or by integers. Left out, what was exact on every
+    /// device that was tried
+    #[arg(long, value_enum, value_name = "WAY")]
+    pub(crate) floats: Option<FloatWay>,
     /// Where it goes instead of standard output; `.spv` is SPIR-V as words
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
+}
+
+/// How float ops are made, where there is a choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum FloatWay {
+    Native,
+    Integers,
 }
 
 #[derive(ClapArgs)]

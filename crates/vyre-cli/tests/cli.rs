@@ -154,6 +154,14 @@ fn lower_shows_every_target_under_its_lines() {
         let shown = json(&folder, &["lower", "table.vyre", "--target", target, "--json"]);
         assert_eq!(shown["tables"].to_string(), format!("[{list}]").replace(' ', ""));
     }
+    let fma = |target, way| {
+        let args = ["lower", "saxpy.vyre", "--target", target, "--floats", way, "--json"];
+        json(&folder, &args)["text"].to_string()
+    };
+    assert!(
+        fma("wgsl", "native").contains("native_fma_f32(") && fma("spirv", "native").contains("%glsl Fma")
+    );
+    assert!(fma("wgsl", "integers").contains("soft_fma_f32(") && !fma("spirv", "integers").contains("Fma"));
     transcript("lower", &folder);
 }
 

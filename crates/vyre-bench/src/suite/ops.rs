@@ -1,7 +1,8 @@
 //! Single float ops, one after the other in a loop: what each costs where it is made exactly.
 //!
-//! Every lane runs a chain on a value near 1, with operands that no compiler knows and that keep it far from the subnormal
-//! numbers. The plain baseline does the same ops in the same order.
+//! Every lane runs a chain on a value near 1, with operands that no compiler knows. Every other operand is the reciprocal of
+//! the one before, so that products and quotients stay near 1 however often the chain goes on from where it ended: subnormal
+//! and infinite numbers take other ways. The plain baseline does the same ops in the same order.
 
 use super::{floats, floats_mut};
 use crate::case::{Baseline, Benchmark, Case, OpKind, PLAIN, Written, groups};
@@ -110,9 +111,10 @@ fn make<const AT: usize>(size: u32) -> Case {
   }}
 }}"
     );
-    let near_one = |at: u32| (1.0 + at as f32 / 1024.0).to_bits();
-    let operands = (0..COPIES).map(near_one).collect();
-    let start = (0..size).map(|at| near_one(at % 1024)).collect();
+    let near_one = |at: u32| 1.0 + at as f32 / 1024.0;
+    let operand = |copy: u32| if copy.is_multiple_of(2) { near_one(copy + 1) } else { 1.0 / near_one(copy) };
+    let operands = (0..COPIES).map(|copy| operand(copy).to_bits()).collect();
+    let start = (0..size).map(|at| near_one(at % 1024).to_bits()).collect();
     Case::single(&source, vec![operands], Written::update(start), [groups(size, 64), 1, 1])
 }
 

@@ -1,11 +1,12 @@
 //! `vyre lower`: what a program becomes on its way to a device.
 
-use crate::args::Lower;
+use crate::args::{FloatWay, Lower};
 use crate::load;
 use crate::report::{Failure, OK, Report};
 use serde_json::json;
 use vyre::cpu::{CpuBackend, CpuConfig};
 use vyre::host::Error;
+use vyre::lower::floats::Floats;
 use vyre::lower::{ptx, spirv, wgsl};
 use vyre::validate::ValidProgram;
 
@@ -36,6 +37,10 @@ pub(crate) fn run(args: &Lower, report: &Report) -> Result<u8, Failure> {
             format!("choose among: {}", TARGETS.map(|(name, _)| name).join(", ")),
         ));
     };
+    if args.floats.is_some() && !["spirv", "wgsl"].contains(target) {
+        let message = format!("`--floats` is for SPIR-V and WGSL, and the target is `{target}`");
+        return Err(Failure::usage(message, "leave it out, or choose the target `spirv` or `wgsl`"));
+    }
     let loaded = load::program(&args.file)?;
     let program = loaded.valid()?;
     let Lowered { text, bytes, tables } = lower(&program, args)?;
@@ -71,14 +76,25 @@ fn ptx(program: &ValidProgram, args: &Lower) -> Result<Lowered, Failure> {
     Ok(ptx::lower(program, &options).map_err(|error| refused(&error))?.source.into())
 }
 
-fn spirv(program: &ValidProgram, _: &Lower) -> Result<Lowered, Failure> {
-    let shader = spirv::lower(program, &spirv::Options::default()).map_err(|error| refused(&error))?;
+/// How floats are made, if that is asked for.
+fn floats(args: &Lower) -> Option<Floats> {
+    args.floats.map(|way| match way {
+        FloatWay::Native => Floats::NATIVE,
+        FloatWay::Integers => Floats::SOFT,
+    })
+}
+
+fn spirv(program: &ValidProgram, args: &Lower) -> Result<Lowered, Failure> {
+    let floats = floats(args).unwrap_or_default();
+    let options = spirv::Options { floats, ..spirv::Options::default() };
+    let shader = spirv::lower(program, &options).map_err(|error| refused(&error))?;
     let bytes = shader.words.iter().flat_map(|word| word.to_le_bytes()).collect();
     Ok(Lowered { text: shader.text(), bytes: Some(bytes), tables: shader.tables })
 }
 
-fn wgsl(program: &ValidProgram, _: &Lower) -> Result<Lowered, Failure> {
-    let shader = wgsl::lower(program, &wgsl::Options::DRIVER).map_err(|error| refused(&error))?;
+fn wgsl(program: &ValidProgram, args: &Lower) -> Result<Lowered, Failure> {
+    let options = wgsl::Options { floats: floats(args).unwrap_or(Floats::SOFT), ..wgsl::Options::DRIVER };
+    let shader = wgsl::lower(program, &options).map_err(|error| refused(&error))?;
     Ok(Lowered { text: shader.source, bytes: None, tables: shader.tables })
 }
 
