@@ -66,7 +66,10 @@ impl WgpuConfig {
     /// `VYRE_CACHE`, or in the user's directory for caches. An empty `VYRE_CACHE` keeps none.
     pub fn from_env() -> Result<WgpuConfig, BackendError> {
         // Empty is as good as not set.
-        let set = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
+        let set = |name| {
+            let text = std::env::var_os(name)?.to_string_lossy().into_owned();
+            Some(text).filter(|text| !text.is_empty())
+        };
         let adapter = match set("VYRE_WGPU_ADAPTER") {
             None => Selection::First,
             Some(text) if text == "none" => {
@@ -130,6 +133,17 @@ impl Adapter {
             api: info.backend.to_str().to_owned(),
             is_software: info.device_type == DeviceType::Cpu,
         }
+    }
+}
+
+/// The blocks that may stand in each other for Mesa's software device. Its compiler has room for 80 conditions and as many
+/// loops; beyond, it computes wrong or ends the process. Shaders put a few around single lines.
+const LLVMPIPE_NESTING_MAX: u32 = 72;
+
+impl Adapter {
+    /// The blocks of a program that may stand in each other.
+    pub(crate) fn nesting_max(&self) -> u32 {
+        if self.driver.contains("llvmpipe") { LLVMPIPE_NESTING_MAX } else { u32::MAX }
     }
 }
 

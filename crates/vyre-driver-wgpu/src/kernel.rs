@@ -51,12 +51,16 @@ pub(crate) fn compile(
     program: &CheckedProgram,
     shaders: &Shaders,
 ) -> Result<Kernel, BackendError> {
-    let failed = |message: String| BackendError::CompileFailed { backend: ID.into(), message };
     let bindings = Bindings::new(program.parts());
-    let Lowered { source, traps, workgroup_bytes, tables } = lower(program, shaders).map_err(failed)?;
+    let Lowered { source, traps, workgroup_bytes, nesting, tables } = lower(program, shaders)?;
     let (limits, has_tables) = (&device.limits, !tables.is_empty());
     let buffers = bindings.buffers.len() + usize::from(bindings.has_status) + usize::from(has_tables);
     let demands = [
+        (
+            "the depth of nested blocks, with those of functions, which this driver compiles",
+            u64::from(nesting),
+            u64::from(device.adapter.nesting_max()),
+        ),
         (
             "the number of buffers, with those for traps and long tables (max_storage_buffers_per_shader_stage)",
             buffers as u64,
@@ -102,19 +106,25 @@ struct Lowered {
     traps: Vec<(u32, Place)>,
     /// Of the program's own and of what lanes exchange.
     workgroup_bytes: u64,
+    /// The blocks around its innermost line.
+    nesting: u32,
     /// What the binding of the long tables holds.
     tables: Vec<u32>,
 }
 
-fn lower(program: &CheckedProgram, shaders: &Shaders) -> Result<Lowered, String> {
+fn failed(message: String) -> BackendError {
+    BackendError::CompileFailed { backend: ID.into(), message }
+}
+
+fn lower(program: &CheckedProgram, shaders: &Shaders) -> Result<Lowered, BackendError> {
     if let Shaders::SpirV(options, subgroup_lanes) = shaders {
         match spirv::lower_for_subgroups(&program.valid, options, *subgroup_lanes) {
-            Ok(spirv::Shader { words, traps, workgroup_bytes, tables, .. }) => {
-                return Ok(Lowered { source: Source::SpirV(words), traps, workgroup_bytes, tables });
+            Ok(spirv::Shader { words, traps, workgroup_bytes, nesting, tables, .. }) => {
+                return Ok(Lowered { source: Source::SpirV(words), traps, workgroup_bytes, nesting, tables });
             }
             // WGSL has locks for them.
             Err(spirv::LowerError::WideAtomic { .. }) => {}
-            Err(error @ spirv::LowerError::Rewrite(_)) => return Err(error.to_string()),
+            Err(error @ spirv::LowerError::Rewrite(_)) => return Err(failed(error.to_string())),
         }
     }
     let floats = match shaders {
@@ -122,11 +132,19 @@ fn lower(program: &CheckedProgram, shaders: &Shaders) -> Result<Lowered, String>
         Shaders::SpirV(..) => Floats::SOFT,
     };
     let options = wgsl::Options { floats, ..wgsl::Options::DRIVER };
-    let shader = wgsl::lower(&program.valid, &options).map_err(|error| error.to_string())?;
+    let shader = wgsl::lower(&program.valid, &options).map_err(|error| match error {
+        wgsl::LowerError::Nesting { depth } => BackendError::LimitExceeded {
+            what: "the depth of nested blocks in WGSL".into(),
+            asked: depth as u64,
+            limit: wgsl::DEPTH_MAX as u64,
+            backend: ID.into(),
+        },
+        other => failed(other.to_string()),
+    })?;
     let codes = shader.traps.iter().map(|(_, code)| *code);
     let traps = codes.zip(shader.places).collect();
-    let (workgroup_bytes, tables) = (shader.workgroup_bytes, shader.tables);
-    Ok(Lowered { source: Source::Wgsl(shader.source), traps, workgroup_bytes, tables })
+    let wgsl::Shader { source, workgroup_bytes, nesting, tables, .. } = shader;
+    Ok(Lowered { source: Source::Wgsl(source), traps, workgroup_bytes, nesting, tables })
 }
 
 /// What wgpu makes of a shader. Its loops end and its accesses stay in bounds, so nothing is added to it.

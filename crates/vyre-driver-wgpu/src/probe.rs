@@ -84,8 +84,9 @@ fn key(wgpu: &Wgpu, features: Result<Features, &str>) -> Result<PipelineKey, Bac
     hasher.update(&fingerprint(features.ok())?);
     hasher.update(features.err().unwrap_or_default().as_bytes());
     let adapter = &wgpu.device.adapter;
-    let choice = if wgpu.config.shaders == ShaderChoice::Volatile { "volatile" } else { "fastest" };
-    for text in ["verdict", choice, &adapter.name, &adapter.driver, &adapter.api] {
+    // What is asked for decides what is tried.
+    let choice = format!("{:?}", wgpu.config.shaders);
+    for text in ["verdict", &choice, &adapter.name, &adapter.driver, &adapter.api] {
         hasher.update(&(text.len() as u64).to_le_bytes()).update(text.as_bytes());
     }
     let program = Digest(*hasher.finalize().as_bytes());
@@ -207,7 +208,13 @@ fn find(
         None => {
             let language =
                 Language { name: "WGSL", ways: wgsl::ways, singles: &SINGLES[..4], shaders: &Shaders::Wgsl };
-            let found = floats(probes, &language, DataType::F32, Floats::SOFT, rejected)?;
+            let found = match floats(probes, &language, DataType::F32, Floats::SOFT, rejected) {
+                Err(error) if !probes.wgpu.device.is_lost() => {
+                    rejected.push(format!("WGSL, f32: {error}"));
+                    None
+                }
+                found => found?,
+            };
             Ok(Shaders::Wgsl(found.unwrap_or(Floats::SOFT)))
         }
         Some(wrong) => Err(unavailable(

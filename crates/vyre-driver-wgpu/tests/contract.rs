@@ -362,6 +362,45 @@ fn all_of_the_workgroup_memory_can_be_had() {
     }
 }
 
+/// Counts trips of so many loops that stand in each other.
+fn nested(depth: usize) -> Program {
+    let open: String = (0..depth).map(|at| format!("for %k{at} in 0..%n {{\n")).collect();
+    parse(&format!(
+        "program @nested workgroup(64, 1, 1) {{
+          buffer @y : read_write u32[64] binding 0 output
+          %i = local_id x
+          %n = load.u32 @y[%i]
+          var $s : u32 = 0
+          {open} %g = get.u32 $s
+          %h = add.u32 %g, 1
+          set.u32 $s, %h
+          {close}
+          %r = get.u32 $s
+          store.u32 @y[%i], %r
+        }}",
+        close = "}\n".repeat(depth)
+    ))
+}
+
+#[test]
+fn blocks_that_nest_deep_are_right_or_refused() {
+    let Some(first) = backend("nested blocks") else { return };
+    let wgsl = WgpuConfig::from_env().map(|config| WgpuConfig { shaders: ShaderChoice::Wgsl, ..config });
+    let wgsl = wgsl.and_then(|config| open(&config)).expect("it opened before");
+    for backend in [first, wgsl] {
+        for depth in [1, 60, 72, 73, 80, 81, 100, 120, 126] {
+            let input = words([1; 64]);
+            match backend.dispatch_borrowed(&nested(depth), &[&input], &DispatchConfig::default()) {
+                Ok(found) => assert_eq!(found, [words([1; 64])], "{depth} deep"),
+                Err(error) => {
+                    assert!(depth > 60, "{depth} deep: {error}");
+                    assert_eq!(code::<()>(Err(error)), ErrorCode::LimitExceeded);
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn devices_live_side_by_side() {
     let all = adapters();

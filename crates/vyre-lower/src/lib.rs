@@ -12,6 +12,7 @@
 pub mod bindings;
 pub mod convention;
 pub mod floats;
+mod nesting;
 pub mod ptx;
 pub mod soften;
 pub mod spirv;

@@ -35,6 +35,7 @@ mod words;
 
 use crate::bindings::{Bindings, LongTables};
 use crate::floats::{FloatOp, Floats, How};
+use crate::nesting::nesting;
 use crate::soften::{SoftenError, soften_where};
 use crate::traps::{self, Numbered};
 use module::Written;
@@ -166,6 +167,8 @@ pub struct Shader {
     pub one_workgroup_only: bool,
     /// Bytes of workgroup memory that it takes.
     pub workgroup_bytes: u64,
+    /// The blocks around its innermost line, functions counted where they are called.
+    pub nesting: u32,
     /// What the binding of the long tables holds; empty where there is no such binding.
     pub tables: Vec<u32>,
     module: Written,
@@ -256,7 +259,8 @@ pub fn lower_for_subgroups(
     };
     let module = module::write(&around, keeps_first_trap);
     let (words, workgroup_bytes) = (module.encode(), module.workgroup_bytes);
-    Ok(Shader { words, traps, one_workgroup_only, workgroup_bytes, tables: tables.words, module })
+    let nesting = nesting(parts);
+    Ok(Shader { words, traps, one_workgroup_only, workgroup_bytes, nesting, tables: tables.words, module })
 }
 
 /// Cleans up after softening, whose functions stay functions: inlined they would be many times the program.

@@ -32,6 +32,7 @@ mod together;
 
 use crate::bindings::{self, LongTables, needs_lock};
 use crate::floats::{FloatOp, Floats, How};
+use crate::nesting::nesting;
 use crate::soften::{SoftenError, softened};
 use crate::traps::{self, Numbered};
 use vyre_foundation::diagnostic::Place;
@@ -96,6 +97,8 @@ pub struct Shader {
     pub one_workgroup_only: bool,
     /// Bytes of workgroup memory that it takes: the program's own, and what lanes exchange.
     pub workgroup_bytes: u64,
+    /// The blocks around its innermost line, functions counted where they are called.
+    pub nesting: u32,
     /// In the driver's form, what the binding of the long tables holds; empty where there is no such binding.
     pub tables: Vec<u32>,
 }
@@ -143,7 +146,7 @@ pub enum LowerError {
 }
 
 /// The blocks that may nest in a program: WGSL's 127 braces less those around the body.
-const DEPTH_MAX: usize = 120;
+pub const DEPTH_MAX: usize = 120;
 
 /// Writes the shader for a program.
 ///
@@ -193,17 +196,20 @@ pub fn lower(program: &ValidProgram, options: &Options) -> Result<Shader, LowerE
         places: traps.into_iter().map(|(_, place)| place).collect(),
         one_workgroup_only: false,
         workgroup_bytes: 0,
+        nesting: nesting(parts),
         tables: Vec::new(),
     };
-    let mut refused = None;
+    let (mut refused, mut deepest) = (None, 0);
     walk(&parts.body.block, |site, depth, node| {
-        refused = refused.take().or(refusal(options.form, depth, node));
+        deepest = deepest.max(depth);
+        refused = refused.take().or(refusal(options.form, node));
         shader.one_workgroup_only |= takes_the_grid_together(node);
         if let (Node::Trap { code }, Form::Grid | Form::OneWorkgroup) = (node, options.form) {
             shader.traps.push((site, *code));
         }
     });
     match refused {
+        _ if deepest > DEPTH_MAX => Err(LowerError::Nesting { depth: deepest }),
         Some(error) => Err(error),
         None => {
             (shader.source, shader.workgroup_bytes) =
@@ -227,9 +233,8 @@ fn inlined(program: &ValidProgram) -> Result<ValidProgram, LowerError> {
         .map_err(|broken| LowerError::Rewrite(broken.to_string()))
 }
 
-fn refusal(form: Form, depth: usize, node: &Node) -> Option<LowerError> {
+fn refusal(form: Form, node: &Node) -> Option<LowerError> {
     match node {
-        _ if depth > DEPTH_MAX => Some(LowerError::Nesting { depth }),
         // The driver has room for locks, the convention has none.
         Node::Atomic { op, ty, .. } if form != Form::Driver && needs_lock(node) => {
             Some(LowerError::WideAtomic { op: op.info().name, ty: *ty })
