@@ -13,6 +13,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::process::{Command, Stdio};
 use vyre_foundation::ir::DataType;
+use vyre_foundation::text;
 use vyre_foundation::validate::ValidProgram;
 use vyre_generate::{Config, seeded};
 use vyre_lower::floats::{FloatOp, Floats, How};
@@ -202,6 +203,11 @@ fn the_devices_own_floats_read_well() {
     );
     let shader =
         |floats| lower(&program, &Options { floats, ..Options::DRIVER }).expect("it has a shader").source;
+    // Whatever buffers are called, the functions still find what they call.
+    for name in ["sqrt", "fma", "floor", "near", "divisor", "native_add_f32", "soft_add_f32", "is_ordinary"] {
+        let renamed = text::print(program.program()).replace("@x", &format!("@{name}"));
+        check_all(name, [(name.to_owned(), parsed(&renamed))].into_iter());
+    }
     let native = shader(Floats::NATIVE);
     assert!(!native.contains("soft_"), "nothing is left of the softened functions: {native}");
     let guarded = shader(GUARDED);

@@ -135,7 +135,7 @@ pub(super) fn write(
     tables: &LongTables,
 ) -> (String, u64) {
     let parts = program.parts();
-    let mut module = Module::new(program, options, shader, tables);
+    let mut module = Module::new(program, natives, options, shader, tables);
     let (name, digest) = (original.program().name(), original.program().digest());
     let bindings = Bindings::new(original.parts());
     let mut bodies = Text::default();
@@ -165,9 +165,18 @@ pub(super) fn write(
 }
 
 impl<'p> Module<'p> {
-    fn new(program: &'p ValidProgram, options: &Options, shader: &Shader, tables: &LongTables) -> Module<'p> {
+    fn new(
+        program: &'p ValidProgram,
+        natives: &[Option<Native>],
+        options: &Options,
+        shader: &Shader,
+        tables: &LongTables,
+    ) -> Module<'p> {
         let parts = program.parts();
         let mut names = Names::reserved();
+        if natives.iter().any(Option::is_some) {
+            names.reserve_floats();
+        }
         let (helpers, accesses) = (helpers(), accesses());
         helpers.iter().for_each(|helper| names.reserve(helper.name));
         let (spaces, places) = lay_out(parts, options, tables, &accesses, &mut names);

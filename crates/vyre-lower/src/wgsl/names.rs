@@ -25,6 +25,9 @@ countLeadingZeros countOneBits countTrailingZeros extractBits insertBits max min
 atomicAdd atomicSub atomicMax atomicMin atomicAnd atomicOr atomicXor atomicExchange atomicCompareExchangeWeak
 storageBarrier workgroupBarrier workgroupUniformLoad";
 
+/// What WGSL declares for floats: taken where a shader computes on them.
+const FLOATS: &str = "sqrt fma floor ceil trunc round";
+
 /// What the shader calls its own variables and parameters.
 const SHADER: &str = "
 main input output params lookup tables launch status locks grid group launched_id workgroup_id local_id local_index lane_values staged has_stopped";
@@ -40,6 +43,11 @@ impl Names {
     pub(super) fn reserved() -> Names {
         let words = WGSL.split_whitespace().chain(SHADER.split_whitespace());
         Names { taken: words.map(str::to_owned).collect() }
+    }
+
+    /// Keeps the functions on floats for the shader.
+    pub(super) fn reserve_floats(&mut self) {
+        FLOATS.split_whitespace().for_each(|name| self.reserve(name));
     }
 
     /// Makes sure that nothing gets this name.
@@ -75,6 +83,7 @@ fn identifier(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::library::{accesses, helpers, words};
     use super::*;
 
     #[test]
@@ -92,6 +101,21 @@ mod tests {
         assert_eq!(claim("select"), "select_2");
         assert_eq!(names.claim(None, "tile", &["load".into()]), "tile");
         assert_eq!(names.claim(None, "tile_load", &[]), "tile_load_2");
+    }
+
+    #[test]
+    fn nothing_that_the_library_calls_is_free() {
+        let mut names = Names::reserved();
+        names.reserve_floats();
+        let library: Vec<_> = helpers().into_iter().chain(accesses()).collect();
+        for helper in &library {
+            let behind = |before: &'static str| words(before).last().filter(|word| before.ends_with(word));
+            let called = helper.text.split('(').filter_map(behind);
+            for word in called.filter(|word| !word.starts_with("SPACE_")) {
+                let is_own = library.iter().any(|helper| helper.name == word);
+                assert!(is_own || names.taken.contains(word), "{word} of {}", helper.name);
+            }
+        }
     }
 
     #[test]
