@@ -156,7 +156,10 @@ impl Emit<'_, '_> {
             }
             ComputeOp::Div => self.exact(Op::FDiv, ty, args),
             ComputeOp::Sqrt => self.exact_glsl(Glsl::Sqrt, ty, args),
-            // Those that a guard stands around are made in rows.
+            // Lines of a program come in rows; this one is alone.
+            ComputeOp::Fma if how == How::Guarded => {
+                self.fma_row(&[[Factor::Id(args[0]), Factor::Id(args[1]), Factor::Id(args[2])]])[0]
+            }
             ComputeOp::Fma => self.exact_glsl(Glsl::Fma, ty, args),
             ComputeOp::Floor => self.integral(Glsl::Floor, ty, args[0]),
             ComputeOp::Ceil => self.integral(Glsl::Ceil, ty, args[0]),

@@ -3,8 +3,8 @@
 //! Every float op is `NoContraction`, and the module asks for round-to-nearest-even, kept subnormals, signed zeros and
 //! NaNs. Compilers still rewrite what they know too well, so float constants are hidden from them: XORed with a word that
 //! is zero at run time. Where an instruction is exact on no device (minima, saturating casts, signs of zeros), the bits
-//! are worked on as integers. [`Floats`] says how each other op is made. [`Features`] says what the device has: with none, 64-bit integers are
-//! pairs of words, and f64 is soft.
+//! are worked on as integers. [`Floats`] says how each other op is made. [`Features`] says what the device has:
+//! with none, 64-bit integers are pairs of words, and f64 is soft.
 //!
 //! | file | what it writes |
 //! | --- | --- |
