@@ -36,7 +36,9 @@ pub struct Kernel {
 
 impl Program {
     /// Compiles PTX for a device. The error is what `ptxas` would print: one line each, with the line's number.
-    pub fn compile(_source: &str, _model: &Model) -> Result<Program, Fault> { unimplemented!() }
+    pub fn compile(_source: &str, _model: &Model) -> Result<Program, Fault> {
+        unimplemented!()
+    }
 }
 
 /// A program whose variables are in a device's memory.
@@ -49,7 +51,9 @@ pub struct Loaded {
 
 impl Loaded {
     /// Puts the variables into the device's memory, with their initial values.
-    pub fn new(_program: Arc<Program>, _heap: &Heap) -> Result<Loaded, Fault> { unimplemented!() }
+    pub fn new(_program: Arc<Program>, _heap: &Heap) -> Result<Loaded, Fault> {
+        unimplemented!()
+    }
 }
 
 /// One launch.
@@ -72,5 +76,7 @@ pub struct Launch {
 
 impl Launch {
     /// Runs it to its end on this thread and others of its own; returns early with an error where `stop` is set.
-    pub fn run(&self, _heap: &Heap, _model: &Model, _stop: &AtomicBool) -> Result<(), Fault> { unimplemented!() }
+    pub fn run(&self, _heap: &Heap, _model: &Model, _stop: &AtomicBool) -> Result<(), Fault> {
+        unimplemented!()
+    }
 }

@@ -23,22 +23,38 @@ pub struct Heap {
 
 impl Heap {
     /// A device's memory of that size, whose addresses begin at `base`.
-    pub fn new(_base: u64, _byte_len: u64) -> Heap { Heap { _todo: () } }
+    pub fn new(_base: u64, _byte_len: u64) -> Heap {
+        Heap { _todo: () }
+    }
     /// Memory that nothing has written; `Code::OutOfMemory` where the device has no room.
-    pub fn allocate(&self, _byte_len: u64) -> Result<Arc<Block>, Fault> { unimplemented!() }
+    pub fn allocate(&self, _byte_len: u64) -> Result<Arc<Block>, Fault> {
+        unimplemented!()
+    }
     /// Frees what `allocate` returned; `Code::InvalidValue` for any other address.
-    pub fn free(&self, _address: u64) -> Result<(), Fault> { unimplemented!() }
+    pub fn free(&self, _address: u64) -> Result<(), Fault> {
+        unimplemented!()
+    }
     /// The allocation that has all of `byte_len` bytes from `address`.
-    pub fn find(&self, _address: u64, _byte_len: u64) -> Option<Arc<Block>> { unimplemented!() }
+    pub fn find(&self, _address: u64, _byte_len: u64) -> Option<Arc<Block>> {
+        unimplemented!()
+    }
     /// Bytes that no allocation has.
-    pub fn free_bytes(&self) -> u64 { unimplemented!() }
+    pub fn free_bytes(&self) -> u64 {
+        unimplemented!()
+    }
 }
 
 impl Block {
     /// Copies bytes in from the host, and marks them as written. The range is inside.
-    pub fn write(&self, _offset: u64, _bytes: &[u8]) { unimplemented!() }
+    pub fn write(&self, _offset: u64, _bytes: &[u8]) {
+        unimplemented!()
+    }
     /// Sets bytes.
-    pub fn fill(&self, _offset: u64, _byte_len: u64, _value: u8) { unimplemented!() }
+    pub fn fill(&self, _offset: u64, _byte_len: u64, _value: u8) {
+        unimplemented!()
+    }
     /// Copies bytes out to the host. The range is inside.
-    pub fn read(&self, _offset: u64, _out: &mut [u8]) { unimplemented!() }
+    pub fn read(&self, _offset: u64, _out: &mut [u8]) {
+        unimplemented!()
+    }
 }

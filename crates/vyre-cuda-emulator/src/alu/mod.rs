@@ -8,11 +8,28 @@ pub type Row = [u64; 32];
 #[allow(missing_docs)]
 pub enum Type {
     Pred,
-    B8, B16, B32, B64, B128,
-    U8, U16, U32, U64,
-    S8, S16, S32, S64,
-    U16x2, S16x2,
-    F16, F16x2, BF16, BF16x2, TF32, F32, F64,
+    B8,
+    B16,
+    B32,
+    B64,
+    B128,
+    U8,
+    U16,
+    U32,
+    U64,
+    S8,
+    S16,
+    S32,
+    S64,
+    U16x2,
+    S16x2,
+    F16,
+    F16x2,
+    BF16,
+    BF16x2,
+    TF32,
+    F32,
+    F64,
 }
 
 /// What an instruction does with one warp's registers. Rows hold something in every lane; results of lanes that do not run
