@@ -10,9 +10,12 @@
 //! Not here: products of floats, whose order of accumulation and rounding the ISA leaves open; products of single bits;
 //! sparse and scaled products; `wmma`, `tcgen05`, bulk copies; the shapes of `ldmatrix` other than 8 by 8.
 
+mod descriptor;
 mod ldmatrix;
 mod mma;
 mod modifiers;
+mod wgmma;
 
 pub use ldmatrix::{Ldmatrix, Stmatrix};
 pub use mma::Mma;
+pub use wgmma::Wgmma;
