@@ -10,12 +10,16 @@
 //! Not here: products of floats, whose order of accumulation and rounding the ISA leaves open; products of single bits;
 //! sparse and scaled products; `wmma`, `tcgen05`, bulk copies; the shapes of `ldmatrix` other than 8 by 8.
 
+mod cp_async;
 mod descriptor;
+mod groups;
 mod ldmatrix;
 mod mma;
 mod modifiers;
 mod wgmma;
 
+pub use cp_async::CpAsync;
+pub use groups::{CopyGroups, WgmmaGroups, groups_under_way};
 pub use ldmatrix::{Ldmatrix, Stmatrix};
 pub use mma::Mma;
 pub use wgmma::Wgmma;
