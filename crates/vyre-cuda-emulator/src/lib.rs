@@ -4,8 +4,10 @@
 //! emits and on how the project calls CUDA.
 
 pub mod alu;
+mod elements;
 pub mod engine;
 pub mod fault;
 pub mod memory;
 pub mod model;
 pub mod ptx;
+pub mod tensor;

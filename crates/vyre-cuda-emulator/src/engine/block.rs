@@ -81,6 +81,7 @@ pub(super) enum Fold {
 }
 
 struct Release {
+    barrier: u64,
     warp: usize,
     pc: u32,
     mask: u32,
@@ -167,7 +168,7 @@ impl Cta {
                 let turn = if lockstep { WARP_TURN } else { 1 + self.choices.below(512) as u32 };
                 let used = self.warps[at].run(run, &mut self.common, turn)?;
                 left = left.saturating_sub(u64::from(used));
-                self.release();
+                self.release(run);
                 if run.is_stopped() {
                     return Ok(true);
                 }
@@ -192,8 +193,13 @@ impl Cta {
         Ok(true)
     }
 
-    fn release(&mut self) {
-        for Release { warp, pc, mask, value } in self.common.released.drain(..) {
+    fn release(&mut self, run: &Run<'_>) {
+        if let Some(races) = &run.races {
+            let mut barriers: Vec<u64> = self.common.released.iter().map(|release| release.barrier).collect();
+            barriers.dedup();
+            barriers.into_iter().for_each(|barrier| races.meet(self.common.number, barrier));
+        }
+        for Release { warp, pc, mask, value, .. } in self.common.released.drain(..) {
             let warp = &mut self.warps[warp];
             if let Some((slot, value)) = value {
                 warp.write(slot, &[value; 32], mask);
@@ -206,7 +212,7 @@ impl Cta {
     /// Nobody can go on: says which threads wait, and for what.
     fn stuck(&self, run: &Run<'_>) -> Fault {
         for warp in &self.warps {
-            if let Some((line, lane, what)) = warp.waiting() {
+            if let Some((line, lane, what)) = warp.waiting(run) {
                 return warp.fault(run, &self.common, Code::LaunchFailed, line, lane, &what);
             }
         }
@@ -242,7 +248,10 @@ impl Common {
             return Err("the number of threads at a barrier must be a multiple of 32".into());
         }
         if barrier.arrived > 0 && barrier.expected != arrival.expected {
-            return Err(format!("barrier {} is used with another number of threads at the same time", arrival.number));
+            return Err(format!(
+                "barrier {} is used with another number of threads at the same time",
+                arrival.number
+            ));
         }
         if barrier.arrived == 0 {
             (barrier.expected, barrier.all, barrier.set) = (arrival.expected, true, 0);
@@ -281,7 +290,7 @@ impl Common {
                 };
                 (slot, value)
             });
-            self.released.push(Release { warp, pc, mask, value });
+            self.released.push(Release { barrier: number as u64, warp, pc, mask, value });
         }
         Ok(())
     }

@@ -74,7 +74,12 @@ pub(super) fn decode(entry: &Entry, layout: &Layout, target: Target) -> Result<f
         decoder.ops[op].kind = Kind::Branch(*target);
     }
     let frame = decoder.frame;
-    Ok(flow::Body { ops: decoder.ops, types: decoder.types, constants: decoder.constants.into_iter().map(|(constant, slot)| (slot, constant)).collect(), frame })
+    Ok(flow::Body {
+        ops: decoder.ops,
+        types: decoder.types,
+        constants: decoder.constants.into_iter().map(|(constant, slot)| (slot, constant)).collect(),
+        frame,
+    })
 }
 
 fn register_type(ty: &str) -> Type {
@@ -133,7 +138,13 @@ impl<'a> Decoder<'a> {
         Error { line: self.line, message }
     }
 
-    pub(super) fn push(&mut self, kind: Kind, dests: Vec<Slot>, sources: Vec<Slot>, guard: Option<(Slot, bool)>) {
+    pub(super) fn push(
+        &mut self,
+        kind: Kind,
+        dests: Vec<Slot>,
+        sources: Vec<Slot>,
+        guard: Option<(Slot, bool)>,
+    ) {
         self.ops.push(Op { line: self.line, guard, dests, sources, kind, checks: false });
     }
 
@@ -150,6 +161,7 @@ impl<'a> Decoder<'a> {
                 self.branches.push((self.ops.len(), label, self.line));
                 self.push(Kind::Branch(0), vec![], vec![], None);
             }
+            ("bra", ..) => return Err("'bra' has one operand, a label, and no modifier but .uni".into()),
             (opcode, modifiers, operands) => match forms::decoder_of(opcode) {
                 Some(decode) => decode(self, &mut Modifiers::new(modifiers), operands)?,
                 None => self.arithmetic(instruction, modifiers)?,
@@ -198,7 +210,12 @@ impl<'a> Decoder<'a> {
             }
             (other, _) => dests.push(self.dest(other, scalar.dests[0])?),
         }
-        let kind = Kind::Alu { fun: scalar.fun, second: scalar.second, reads_carry: scalar.reads_carry, writes_carry: scalar.writes_carry };
+        let kind = Kind::Alu {
+            fun: scalar.fun,
+            second: scalar.second,
+            reads_carry: scalar.reads_carry,
+            writes_carry: scalar.writes_carry,
+        };
         let narrow = dests[0];
         self.push(kind, dests, sources, None);
         if let Some((slot, ty, wide)) = widened {
@@ -216,7 +233,12 @@ impl<'a> Decoder<'a> {
         }
         let (narrow, wide) = (format!("s{}", bits(ty)), format!("s{wide}"));
         let scalar = alu::lookup("cvt", &[&wide, &narrow], 2, self.target)?;
-        self.push(Kind::Alu { fun: scalar.fun, second: scalar.second, reads_carry: false, writes_carry: false }, vec![to], vec![from], None);
+        self.push(
+            Kind::Alu { fun: scalar.fun, second: scalar.second, reads_carry: false, writes_carry: false },
+            vec![to],
+            vec![from],
+            None,
+        );
         Ok(())
     }
 
@@ -289,7 +311,12 @@ impl<'a> Decoder<'a> {
                 let slot = self.predicate(name)?;
                 let inverted = self.temporary(Type::Pred);
                 let scalar = alu::lookup("not", &["pred"], 2, self.target)?;
-                let kind = Kind::Alu { fun: scalar.fun, second: scalar.second, reads_carry: false, writes_carry: false };
+                let kind = Kind::Alu {
+                    fun: scalar.fun,
+                    second: scalar.second,
+                    reads_carry: false,
+                    writes_carry: false,
+                };
                 self.push(kind, vec![inverted], vec![slot], None);
                 Ok(inverted)
             }
@@ -328,10 +355,15 @@ impl<'a> Decoder<'a> {
 
     /// A variable's address, as `mov` gives it: within its space.
     pub(super) fn symbol(&mut self, name: &str, offset: i64, ty: Type) -> Decoded<(Slot, Space)> {
-        let (space, place) = self.frame.find(name).or_else(|| self.layout.find(name)).ok_or_else(|| format!("Unknown symbol '{name}'"))?;
+        let (space, place) = self
+            .frame
+            .find(name)
+            .or_else(|| self.layout.find(name))
+            .ok_or_else(|| format!("Unknown symbol '{name}'"))?;
         let slot = match space {
             Space::Global | Space::Const => self.constant(Constant::Global(place as usize, offset)),
-            _ => self.constant(Constant::Value(place.wrapping_add_signed(offset) & u64::MAX >> (64 - bits(ty)))),
+            _ => self
+                .constant(Constant::Value(place.wrapping_add_signed(offset) & u64::MAX >> (64 - bits(ty)))),
         };
         Ok((slot, space))
     }

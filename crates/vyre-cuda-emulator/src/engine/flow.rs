@@ -100,7 +100,8 @@ impl Blocks {
             if let Kind::Branch(target) = last.kind {
                 next.push(block_at(target as usize));
             }
-            let ends_here = last.guard.is_none() && matches!(last.kind, Kind::Branch(_) | Kind::Exit | Kind::Trap);
+            let ends_here =
+                last.guard.is_none() && matches!(last.kind, Kind::Branch(_) | Kind::Exit | Kind::Trap);
             if !ends_here && ends[1] < ops.len() {
                 next.push(block_at(ends[1]));
             }
@@ -233,13 +234,16 @@ impl Body {
         let (rows, slots) = share(&spans, &own);
         let registers = self.pressure(&spans);
         for op in &mut self.ops {
-            op.checks = op.sources.iter().chain(op.guard.iter().map(|(slot, _)| slot)).any(|slot| tracked.has(*slot));
-            let slots = op.dests.iter_mut().chain(&mut op.sources).chain(op.guard.iter_mut().map(|(slot, _)| slot));
+            op.checks =
+                op.sources.iter().chain(op.guard.iter().map(|(slot, _)| slot)).any(|slot| tracked.has(*slot));
+            let slots =
+                op.dests.iter_mut().chain(&mut op.sources).chain(op.guard.iter_mut().map(|(slot, _)| slot));
             slots.filter(|slot| **slot != NOWHERE).for_each(|slot| *slot = rows[*slot as usize]);
         }
         let mut by_row = vec![false; slots as usize];
         tracked.each().for_each(|slot| by_row[rows[slot as usize] as usize] = true);
-        let constants = self.constants.iter().map(|(slot, constant)| (rows[*slot as usize], *constant)).collect();
+        let constants =
+            self.constants.iter().map(|(slot, constant)| (rows[*slot as usize], *constant)).collect();
         let uses_wgmma = self.ops.iter().any(|op| matches!(op.kind, Kind::Aligned(AlignedOp::Wgmma(_))));
         let uses_cp_async = self.ops.iter().any(|op| matches!(op.kind, Kind::CpAsync { .. }));
         let code = Code { ops: self.ops, slots, constants, tracked: by_row, uses_wgmma, uses_cp_async };
@@ -248,7 +252,8 @@ impl Body {
 
     /// How many 32-bit registers are alive at once, at most, and some for addresses that hardware computes in.
     fn pressure(&self, spans: &[Option<[usize; 2]>]) -> u32 {
-        let constants: std::collections::HashSet<Slot> = self.constants.iter().map(|(slot, _)| *slot).collect();
+        let constants: std::collections::HashSet<Slot> =
+            self.constants.iter().map(|(slot, _)| *slot).collect();
         let mut changes = vec![0i64; self.ops.len() + 1];
         for (slot, span) in spans.iter().enumerate() {
             let Some([first, last]) = span else { continue };

@@ -49,13 +49,12 @@ impl<'a> Modifiers<'a> {
     }
 }
 
-type Form<'d> = fn(&mut Decoder<'d>, &mut Modifiers<'_>, &[Operand]) -> Decoded<()>;
+type Form = fn(&mut Decoder<'_>, &mut Modifiers<'_>, &[Operand]) -> Decoded<()>;
 
 /// What decodes an instruction that is not arithmetic.
-pub(super) fn decoder_of<'d>(opcode: &str) -> Option<Form<'d>> {
+pub(super) fn decoder_of(opcode: &str) -> Option<Form> {
     Some(match opcode {
         "mov" => mov,
-        "bra" => |_, _, _| Err("'bra' has one operand, a label, and no modifier but .uni".into()),
         "ret" | "exit" => exit,
         "trap" => trap,
         "bar" | "barrier" => barrier,
@@ -89,7 +88,8 @@ pub(super) fn count(operands: &[Operand], expected: usize) -> Decoded<()> {
     }
 }
 
-const MOVED: [&str; 12] = ["pred", "b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64"];
+const MOVED: [&str; 12] =
+    ["pred", "b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64"];
 
 fn moved(ty: &str) -> Type {
     match ty {
@@ -116,7 +116,8 @@ fn mov(decoder: &mut Decoder<'_>, modifiers: &mut Modifiers<'_>, operands: &[Ope
         (Operand::Vector(parts), whole) => {
             let (narrow, count) = part_type(ty, parts.len())?;
             let source = decoder.source(whole, ty)?;
-            let dests: Decoded<Vec<Slot>> = parts.iter().map(|part| decoder.dest_or_nowhere(part, narrow)).collect();
+            let dests: Decoded<Vec<Slot>> =
+                parts.iter().map(|part| decoder.dest_or_nowhere(part, narrow)).collect();
             decoder.push(Kind::Unpack(count), dests?, vec![source], None);
         }
         (dest, Operand::Vector(parts)) => {
@@ -176,7 +177,11 @@ fn nanosleep(decoder: &mut Decoder<'_>, modifiers: &mut Modifiers<'_>, operands:
     Ok(())
 }
 
-fn active_mask(decoder: &mut Decoder<'_>, modifiers: &mut Modifiers<'_>, operands: &[Operand]) -> Decoded<()> {
+fn active_mask(
+    decoder: &mut Decoder<'_>,
+    modifiers: &mut Modifiers<'_>,
+    operands: &[Operand],
+) -> Decoded<()> {
     modifiers.need(&["b32"])?;
     modifiers.end()?;
     count(operands, 1)?;
@@ -212,7 +217,8 @@ fn barrier(decoder: &mut Decoder<'_>, modifiers: &mut Modifiers<'_>, operands: &
     if !most.contains(&operands.len()) {
         return Err(format!("a barrier does not have {} operands", operands.len()));
     }
-    let sources: Decoded<Vec<Slot>> = operands.iter().map(|operand| decoder.source(operand, Type::U32)).collect();
+    let sources: Decoded<Vec<Slot>> =
+        operands.iter().map(|operand| decoder.source(operand, Type::U32)).collect();
     let step = if step == "sync" { BarrierStep::Sync } else { BarrierStep::Arrive };
     let kind = Kind::Barrier { aligned, counted: operands.len() == 2, step };
     decoder.push(kind, vec![], sources?, None);
@@ -262,7 +268,9 @@ fn with_predicate(decoder: &Decoder<'_>, operand: &Operand, ty: Type) -> Decoded
 fn synced(modifiers: &mut Modifiers<'_>, name: &str) -> Decoded<()> {
     match modifiers.has("sync") {
         true => Ok(()),
-        false => Err(format!("Instruction '{name}' without '.sync' is not supported on .target sm_70 and higher")),
+        false => {
+            Err(format!("Instruction '{name}' without '.sync' is not supported on .target sm_70 and higher"))
+        }
     }
 }
 
@@ -278,7 +286,8 @@ fn shuffle(decoder: &mut Decoder<'_>, modifiers: &mut Modifiers<'_>, operands: &
     modifiers.end()?;
     count(operands, 5)?;
     let dests = with_predicate(decoder, &operands[0], Type::B32)?;
-    let sources: Decoded<Vec<Slot>> = operands[1..].iter().map(|operand| decoder.source(operand, Type::B32)).collect();
+    let sources: Decoded<Vec<Slot>> =
+        operands[1..].iter().map(|operand| decoder.source(operand, Type::B32)).collect();
     decoder.push(Kind::Warp(WarpOp::Shuffle(mode)), dests, sources?, None);
     Ok(())
 }
@@ -371,7 +380,12 @@ fn fence(decoder: &mut Decoder<'_>, modifiers: &mut Modifiers<'_>, operands: &[O
 }
 
 /// The registers of a braced list.
-fn registers(decoder: &mut Decoder<'_>, operand: &Operand, expected: usize, write: bool) -> Decoded<Vec<Slot>> {
+fn registers(
+    decoder: &mut Decoder<'_>,
+    operand: &Operand,
+    expected: usize,
+    write: bool,
+) -> Decoded<Vec<Slot>> {
     let parts = match operand {
         Operand::Vector(parts) => parts.as_slice(),
         other => std::slice::from_ref(other),
@@ -425,7 +439,9 @@ fn wgmma(decoder: &mut Decoder<'_>, modifiers: &mut Modifiers<'_>, operands: &[O
         tensor::WgmmaGroups::Commit => AlignedOp::WgmmaCommit,
         tensor::WgmmaGroups::Wait => {
             count(operands, 1)?;
-            let Operand::Int(groups) = operands[0] else { return Err("a number of groups is expected".into()) };
+            let Operand::Int(groups) = operands[0] else {
+                return Err("a number of groups is expected".into());
+            };
             let groups = tensor::groups_under_way(groups)?;
             decoder.push(Kind::Aligned(AlignedOp::WgmmaWait(groups)), vec![], vec![], None);
             return Ok(());

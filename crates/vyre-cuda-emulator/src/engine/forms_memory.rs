@@ -85,7 +85,8 @@ pub(super) fn shared_address(decoder: &mut Decoder<'_>, operand: &Operand) -> De
 /// Hints to caches, which change no result.
 fn cache_hints(modifiers: &mut Modifiers<'_>, operators: &[&'static str]) {
     modifiers.take(operators);
-    let first = ["L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate"];
+    let first =
+        ["L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate"];
     modifiers.take(&first);
     modifiers.take(&["L2::64B", "L2::128B", "L2::256B"]);
 }
@@ -140,14 +141,23 @@ fn elements(
 
 /// A register may be wider than what is loaded or stored, but for floats.
 fn fits(register: Type, ty: Type) -> bool {
-    let is_float = |ty| matches!(ty, Type::F16 | Type::F16x2 | Type::BF16 | Type::BF16x2 | Type::F32 | Type::F64);
+    let is_float =
+        |ty| matches!(ty, Type::F16 | Type::F16x2 | Type::BF16 | Type::BF16x2 | Type::F32 | Type::F64);
     let is_bits = |ty| matches!(ty, Type::B8 | Type::B16 | Type::B32 | Type::B64);
     let kinds = is_bits(register) || is_bits(ty) || is_float(register) == is_float(ty);
-    let sizes = if is_float(ty) || is_float(register) { bits(register) == bits(ty) } else { bits(register) >= bits(ty) };
+    let sizes = if is_float(ty) || is_float(register) {
+        bits(register) == bits(ty)
+    } else {
+        bits(register) >= bits(ty)
+    };
     register != Type::Pred && kinds && sizes
 }
 
-pub(super) fn load(decoder: &mut Decoder<'_>, modifiers: &mut Modifiers<'_>, operands: &[Operand]) -> Decoded<()> {
+pub(super) fn load(
+    decoder: &mut Decoder<'_>,
+    modifiers: &mut Modifiers<'_>,
+    operands: &[Operand],
+) -> Decoded<()> {
     let mut order = ordering(modifiers, "acquire", Order::Acquire)?;
     let space = space(modifiers.take(&SPACES))?;
     cache_hints(modifiers, &["ca", "cg", "cs", "lu", "cv"]);
@@ -180,7 +190,10 @@ fn param(decoder: &mut Decoder<'_>, operand: &Operand, dests: Vec<Slot>, access:
     let (_, start) = decoder.frame.find(name).ok_or_else(|| format!("Unknown symbol '{name}'"))?;
     let at = start as i64 + offset;
     let end = at + i64::from(access.bytes * access.count);
-    if at < 0 || end > i64::from(decoder.frame.param_bytes) || at % i64::from(access.bytes * access.count) != 0 {
+    if at < 0
+        || end > i64::from(decoder.frame.param_bytes)
+        || at % i64::from(access.bytes * access.count) != 0
+    {
         return Err(format!("the access to '{name}' is outside of the parameters, or misaligned"));
     }
     decoder.push(Kind::Param { offset: at as u32, access }, dests, vec![], None);
@@ -197,7 +210,11 @@ fn ordering(modifiers: &mut Modifiers<'_>, strong: &'static str, order: Order) -
     }
 }
 
-pub(super) fn store(decoder: &mut Decoder<'_>, modifiers: &mut Modifiers<'_>, operands: &[Operand]) -> Decoded<()> {
+pub(super) fn store(
+    decoder: &mut Decoder<'_>,
+    modifiers: &mut Modifiers<'_>,
+    operands: &[Operand],
+) -> Decoded<()> {
     let order = ordering(modifiers, "release", Order::Release)?;
     let space = space(modifiers.take(&SPACES))?;
     if matches!(space, Space::Const | Space::Param) {
@@ -216,11 +233,19 @@ pub(super) fn store(decoder: &mut Decoder<'_>, modifiers: &mut Modifiers<'_>, op
     Ok(())
 }
 
-pub(super) fn atom(decoder: &mut Decoder<'_>, modifiers: &mut Modifiers<'_>, operands: &[Operand]) -> Decoded<()> {
+pub(super) fn atom(
+    decoder: &mut Decoder<'_>,
+    modifiers: &mut Modifiers<'_>,
+    operands: &[Operand],
+) -> Decoded<()> {
     atomic(decoder, modifiers, operands, true)
 }
 
-pub(super) fn red(decoder: &mut Decoder<'_>, modifiers: &mut Modifiers<'_>, operands: &[Operand]) -> Decoded<()> {
+pub(super) fn red(
+    decoder: &mut Decoder<'_>,
+    modifiers: &mut Modifiers<'_>,
+    operands: &[Operand],
+) -> Decoded<()> {
     atomic(decoder, modifiers, operands, false)
 }
 
@@ -293,7 +318,11 @@ fn atomic_type(action: Action, modifiers: &mut Modifiers<'_>) -> Decoded<(Type, 
     })
 }
 
-pub(super) fn cvta(decoder: &mut Decoder<'_>, modifiers: &mut Modifiers<'_>, operands: &[Operand]) -> Decoded<()> {
+pub(super) fn cvta(
+    decoder: &mut Decoder<'_>,
+    modifiers: &mut Modifiers<'_>,
+    operands: &[Operand],
+) -> Decoded<()> {
     let from_generic = modifiers.has("to");
     let space = space(Some(modifiers.need(&["global", "shared", "shared::cta", "local", "const"])?))?;
     modifiers.need(&["u64"])?;
@@ -309,7 +338,11 @@ pub(super) fn cvta(decoder: &mut Decoder<'_>, modifiers: &mut Modifiers<'_>, ope
     Ok(())
 }
 
-pub(super) fn is_space(decoder: &mut Decoder<'_>, modifiers: &mut Modifiers<'_>, operands: &[Operand]) -> Decoded<()> {
+pub(super) fn is_space(
+    decoder: &mut Decoder<'_>,
+    modifiers: &mut Modifiers<'_>,
+    operands: &[Operand],
+) -> Decoded<()> {
     let space = space(Some(modifiers.need(&["global", "shared", "shared::cta", "local", "const"])?))?;
     modifiers.end()?;
     count(operands, 2)?;
@@ -319,7 +352,11 @@ pub(super) fn is_space(decoder: &mut Decoder<'_>, modifiers: &mut Modifiers<'_>,
     Ok(())
 }
 
-pub(super) fn prefetch(decoder: &mut Decoder<'_>, modifiers: &mut Modifiers<'_>, operands: &[Operand]) -> Decoded<()> {
+pub(super) fn prefetch(
+    decoder: &mut Decoder<'_>,
+    modifiers: &mut Modifiers<'_>,
+    operands: &[Operand],
+) -> Decoded<()> {
     let space = space(modifiers.take(&["global", "local"]))?;
     modifiers.need(&["L1", "L2"])?;
     modifiers.end()?;
@@ -329,7 +366,11 @@ pub(super) fn prefetch(decoder: &mut Decoder<'_>, modifiers: &mut Modifiers<'_>,
     Ok(())
 }
 
-pub(super) fn cp_async(decoder: &mut Decoder<'_>, modifiers: &mut Modifiers<'_>, operands: &[Operand]) -> Decoded<()> {
+pub(super) fn cp_async(
+    decoder: &mut Decoder<'_>,
+    modifiers: &mut Modifiers<'_>,
+    operands: &[Operand],
+) -> Decoded<()> {
     if !matches!(modifiers.rest(), ["async", "commit_group" | "wait_all" | "wait_group"]) {
         let form = tensor::CpAsync::of(modifiers.rest(), decoder.target)?;
         return copy(decoder, &form, operands);
@@ -339,7 +380,9 @@ pub(super) fn cp_async(decoder: &mut Decoder<'_>, modifiers: &mut Modifiers<'_>,
         tensor::CopyGroups::WaitAll => Kind::CpWait(None),
         tensor::CopyGroups::Wait => {
             count(operands, 1)?;
-            let Operand::Int(groups) = operands[0] else { return Err("a number of groups is expected".into()) };
+            let Operand::Int(groups) = operands[0] else {
+                return Err("a number of groups is expected".into());
+            };
             Kind::CpWait(Some(tensor::groups_under_way(groups)?))
         }
     };

@@ -85,12 +85,23 @@ impl Launch {
             kernel,
             model,
             blocks: heap.snapshot(),
-            constants: kernel.code.constants.iter().map(|(slot, constant)| (*slot, value(constant))).collect(),
+            constants: kernel
+                .code
+                .constants
+                .iter()
+                .map(|(slot, constant)| (*slot, value(constant)))
+                .collect(),
             schedule: Schedule::next(),
             races: Races::wanted(self),
             start: Instant::now(),
             stop,
-            queue: Mutex::new(Queue { begun: VecDeque::new(), spare: Vec::new(), next: 0, alive: 0, fault: None }),
+            queue: Mutex::new(Queue {
+                begun: VecDeque::new(),
+                spare: Vec::new(),
+                next: 0,
+                alive: 0,
+                fault: None,
+            }),
         };
         run.all(self.block_count())
     }
@@ -190,14 +201,23 @@ impl Run<'_> {
     }
 
     /// A fault at a line, with the thread's place.
-    pub(super) fn fault(&self, code: Code, line: u32, thread: [u32; 3], block: [u32; 3], what: &str) -> Fault {
+    pub(super) fn fault(
+        &self,
+        code: Code,
+        line: u32,
+        thread: [u32; 3],
+        block: [u32; 3],
+        what: &str,
+    ) -> Fault {
         let [tx, ty, tz] = thread;
         let [bx, by, bz] = block;
         let text = self.launch.module.program.line(line);
         let kernel = &self.kernel.name;
         Fault::new(
             code,
-            format!("{kernel}, line {line} `{text}`, thread ({tx}, {ty}, {tz}) of block ({bx}, {by}, {bz}): {what}"),
+            format!(
+                "{kernel}, line {line} `{text}`, thread ({tx}, {ty}, {tz}) of block ({bx}, {by}, {bz}): {what}"
+            ),
         )
     }
 }

@@ -1,7 +1,6 @@
 //! Where variables and parameters are: offsets that are known before a launch.
 
 use super::code::Space;
-use crate::fault::Code;
 use crate::ptx::{Entry, Error, Initial, Module, Variable, type_bits};
 use std::collections::HashMap;
 
@@ -60,7 +59,9 @@ impl Layout {
             let (line, name) = (variable.line, variable.name.clone());
             let place = match variable.space.as_str() {
                 "shared" => (Space::Shared, layout.shared(variable)?),
-                _ if variable.external => return wrong(line, format!("'{name}' is extern, and there is no linker here")),
+                _ if variable.external => {
+                    return wrong(line, format!("'{name}' is extern, and there is no linker here"));
+                }
                 space => {
                     layout.globals.push(global(variable)?);
                     let space = if space == "const" { Space::Const } else { Space::Global };
@@ -134,8 +135,13 @@ pub(super) struct Frame {
 
 impl Frame {
     pub(super) fn of(entry: &Entry, layout: &Layout) -> Result<Frame, Error> {
-        let mut frame =
-            Frame { places: HashMap::new(), params: Vec::new(), param_bytes: 0, shared_bytes: 0, local_bytes: 0 };
+        let mut frame = Frame {
+            places: HashMap::new(),
+            params: Vec::new(),
+            param_bytes: 0,
+            shared_bytes: 0,
+            local_bytes: 0,
+        };
         let mut param_end = 0u64;
         for param in &entry.params {
             let Some(len) = param.len else { return wrong(param.line, "a parameter needs a size") };
@@ -151,7 +157,9 @@ impl Frame {
         frame.param_bytes = param_end as u32;
         let (mut shared, mut local) = (layout.shared_end, 0u64);
         for variable in &entry.variables {
-            let Some(len) = variable.len else { return wrong(variable.line, "a variable in a body needs a size") };
+            let Some(len) = variable.len else {
+                return wrong(variable.line, "a variable in a body needs a size");
+            };
             let (space, base, end) = match variable.space.as_str() {
                 "shared" => (Space::Shared, SHARED_BASE, &mut shared),
                 _ => (Space::Local, LOCAL_BASE, &mut local),
@@ -161,14 +169,18 @@ impl Frame {
             frame.place(variable, space, base + start)?;
         }
         if local > LOCAL_BYTES_MAX {
-            return wrong(entry.line, format!("local memory of {local} bytes is more than the {LOCAL_BYTES_MAX} of a thread"));
+            return wrong(
+                entry.line,
+                format!("local memory of {local} bytes is more than the {LOCAL_BYTES_MAX} of a thread"),
+            );
         }
         let dynamic = shared.next_multiple_of(layout.dynamic_align);
         for name in &layout.dynamic {
             frame.places.insert(name.clone(), (Space::Shared, SHARED_BASE + dynamic));
         }
         let padded = if layout.dynamic.is_empty() { shared } else { dynamic };
-        frame.shared_bytes = u32::try_from(padded).or_else(|_| wrong(entry.line, "too much shared memory"))?;
+        frame.shared_bytes =
+            u32::try_from(padded).or_else(|_| wrong(entry.line, "too much shared memory"))?;
         frame.local_bytes = local as u32;
         Ok(frame)
     }
@@ -184,6 +196,3 @@ impl Frame {
         self.places.get(name).copied()
     }
 }
-
-/// The code for a program that the device refuses.
-pub(super) const REFUSED: Code = Code::InvalidPtx;

@@ -106,7 +106,11 @@ impl Program {
     }
 }
 
-fn kernel(entry: &ptx::Entry, layout: &layout::Layout, target: crate::alu::Target) -> Result<Kernel, ptx::Error> {
+fn kernel(
+    entry: &ptx::Entry,
+    layout: &layout::Layout,
+    target: crate::alu::Target,
+) -> Result<Kernel, ptx::Error> {
     let wrong = |message: String| ptx::Error { line: entry.line, message };
     let (mut block, mut threads_max, mut registers_max) = (None, 1024, 255);
     for (name, numbers) in &entry.directives {
@@ -134,7 +138,12 @@ fn kernel(entry: &ptx::Entry, layout: &layout::Layout, target: crate::alu::Targe
         params: frame.params,
         shared_bytes: frame.shared_bytes,
         local_bytes: frame.local_bytes,
-        const_bytes: layout.globals.iter().filter(|global| global.constant).map(|global| global.byte_len as u32).sum(),
+        const_bytes: layout
+            .globals
+            .iter()
+            .filter(|global| global.constant)
+            .map(|global| global.byte_len as u32)
+            .sum(),
         registers: estimate.min(fitting).min(registers_max),
         threads_max,
         block,

@@ -35,7 +35,8 @@ const TARGETS: [(u32, u32); 21] = [
 ];
 
 /// The least `.version` that knows the architecture-specific form: `sm_90a`.
-const SPECIFIC: [(u32, u32); 7] = [(90, 80), (100, 86), (101, 86), (103, 88), (110, 90), (120, 87), (121, 88)];
+const SPECIFIC: [(u32, u32); 7] =
+    [(90, 80), (100, 86), (101, 86), (103, 88), (110, 90), (120, 87), (121, 88)];
 
 /// What the module is for, if the device can run it.
 pub(super) fn check(module: &Module, model: &Model) -> Result<Target, Fault> {
@@ -48,7 +49,10 @@ pub(super) fn check(module: &Module, model: &Model) -> Result<Target, Fault> {
         return Err(refused(Code::UnsupportedPtxVersion, message));
     }
     let [name] = module.target.as_slice() else {
-        return Err(refused(Code::InvalidPtx, "this emulator supports a .target of one architecture alone".into()));
+        return Err(refused(
+            Code::InvalidPtx,
+            "this emulator supports a .target of one architecture alone".into(),
+        ));
     };
     let digits = name.strip_prefix("sm_").unwrap_or_default();
     let specific = digits.ends_with('a');

@@ -4,7 +4,7 @@
 //! promises nothing but that lanes which may go on do so in the end.
 
 use super::block::{Arrival, Common, Fold};
-use super::code::{AlignedOp, BarrierStep, Kind, NOWHERE, Op, Slot, Special, WarpOp};
+use super::code::{BarrierStep, Kind, NOWHERE, Op, Slot, Special, WarpOp};
 use super::launch::Run;
 use super::schedule::{Choices, Order};
 use super::together::Products;
@@ -41,7 +41,6 @@ pub(super) struct Copy {
     pub(super) from: u64,
     pub(super) bytes: u32,
     pub(super) read: u32,
-    pub(super) line: u32,
     /// The number of its group; `None` before it is committed.
     pub(super) group: Option<u32>,
 }
@@ -176,21 +175,34 @@ impl Warp {
     }
 
     /// A fault of a lane.
-    pub(super) fn fault(&self, run: &Run<'_>, common: &Common, code: Code, line: u32, lane: u32, what: &str) -> Fault {
+    pub(super) fn fault(
+        &self,
+        run: &Run<'_>,
+        common: &Common,
+        code: Code,
+        line: u32,
+        lane: u32,
+        what: &str,
+    ) -> Fault {
         run.fault(code, line, self.threads[lane as usize % 32], common.id, what)
     }
 
     /// The line and lane of somebody who waits within the warp, and for whom.
-    pub(super) fn waiting(&self) -> Option<(u32, u32, String)> {
+    pub(super) fn waiting(&self, run: &Run<'_>) -> Option<(u32, u32, String)> {
         let meeting = self.meetings.first()?;
         let missing = meeting.members & !meeting.arrived & !self.exited;
         let gone = meeting.members & self.exited & self.lanes;
         let what = match missing {
-            0 if meeting.aligned => format!("the warp must execute it together, and lanes {gone:#x} have exited"),
-            _ if meeting.aligned => format!("the warp must execute it together, and lanes {missing:#x} never come"),
+            0 if meeting.aligned => {
+                format!("the warp must execute it together, and lanes {gone:#x} have exited")
+            }
+            _ if meeting.aligned => {
+                format!("the warp must execute it together, and lanes {missing:#x} never come")
+            }
             _ => format!("waits for lanes {missing:#x} of its warp, which never come"),
         };
-        Some((meeting.pc, meeting.arrived.trailing_zeros(), what))
+        let line = run.kernel.code.ops[meeting.pc as usize].line;
+        Some((line, meeting.arrived.trailing_zeros(), what))
     }
 
     /// The group that runs now, the instruction at which it meets another, and how long it runs.
@@ -457,10 +469,13 @@ impl Warp {
     /// Lanes come to a barrier of the block.
     fn arrive(&mut self, run: &Run<'_>, common: &mut Common, pc: u32, mask: u32) -> Result<(), Fault> {
         let op = &run.kernel.code.ops[pc as usize];
-        let Kind::Barrier { aligned, counted, step } = op.kind else { unreachable!("only barriers come here") };
+        let Kind::Barrier { aligned, counted, step } = op.kind else {
+            unreachable!("only barriers come here")
+        };
         let first = mask.trailing_zeros() as usize;
         let value = |at: usize| self.rows[op.sources[at] as usize][first];
-        let uniform = |at: usize| each(mask).all(|lane| self.rows[op.sources[at] as usize][lane] == value(at));
+        let uniform =
+            |at: usize| each(mask).all(|lane| self.rows[op.sources[at] as usize][lane] == value(at));
         if !uniform(0) || counted && !uniform(1) {
             let what = "lanes that arrive together name different barriers";
             return Err(self.fault(run, common, Code::LaunchFailed, op.line, first as u32, what));
@@ -486,7 +501,7 @@ impl Warp {
             fold: fold.map(|fold| (op.dests[0], fold, set)),
         };
         if let Some(races) = &run.races {
-            races.arrive(common, self.index, mask, arrival.number);
+            races.arrive(common.number, self.index, mask, arrival.number);
         }
         let result = common.arrive(&arrival);
         result.map_err(|what| self.fault(run, common, Code::LaunchFailed, op.line, first as u32, &what))?;
@@ -530,7 +545,14 @@ impl Warp {
             Kind::ActiveMask => self.write(op.dests[0], &[u64::from(mask); 32], mask),
             Kind::Trap => {
                 let what = "the program traps";
-                return Err(self.fault(run, common, Code::IllegalInstruction, op.line, mask.trailing_zeros(), what));
+                return Err(self.fault(
+                    run,
+                    common,
+                    Code::IllegalInstruction,
+                    op.line,
+                    mask.trailing_zeros(),
+                    what,
+                ));
             }
             Kind::Nothing => {}
             _ => return self.access(run, common, op, mask),
@@ -538,7 +560,15 @@ impl Warp {
         Ok(())
     }
 
-    fn compute(&mut self, op: &Op, mask: u32, fun: Fun, second: Option<Fun>, reads_carry: bool, writes_carry: bool) {
+    fn compute(
+        &mut self,
+        op: &Op,
+        mask: u32,
+        fun: Fun,
+        second: Option<Fun>,
+        reads_carry: bool,
+        writes_carry: bool,
+    ) {
         let Fun::Lane(by_lane) = fun else {
             let result = self.apply(op, fun);
             // Both results are of the same sources, which the first may replace.
@@ -601,9 +631,4 @@ impl Warp {
             Special::TotalShared => same(u64::from(launch.shared_bytes + run.kernel.shared_bytes)),
         }
     }
-}
-
-/// Whether an instruction is one of those that a warp group executes.
-pub(super) const fn is_product(kind: &Kind) -> bool {
-    matches!(kind, Kind::Aligned(AlignedOp::Wgmma(_)))
 }
