@@ -4,6 +4,7 @@
 //! emits and on how the project calls CUDA.
 
 pub mod alu;
+mod driver;
 pub mod engine;
 pub mod fault;
 pub mod memory;
