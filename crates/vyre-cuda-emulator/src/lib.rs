@@ -6,6 +6,7 @@
 pub mod alu;
 pub mod engine;
 pub mod fault;
+pub mod faults;
 pub mod memory;
 pub mod model;
 pub mod ptx;
