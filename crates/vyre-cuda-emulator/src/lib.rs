@@ -5,6 +5,7 @@
 
 pub mod alu;
 pub mod engine;
+pub mod executor;
 pub mod fault;
 pub mod faults;
 pub mod memory;
