@@ -89,7 +89,11 @@ fn rule(block: &Block<'_>) -> Result<Rule, Mistake> {
             rule.effect = Effect::Rewrite(lines);
         }
         (Effect::Rewrite(_), None) => {
-            return mistake(rule.line, "a miscompile says what the compiler makes", "add `replace` and its lines");
+            return mistake(
+                rule.line,
+                "a miscompile says what the compiler makes",
+                "add `replace` and its lines",
+            );
         }
         (Effect::Crash | Effect::Refuse(_), Some(_)) => {
             return mistake(rule.line, "only a miscompile has a `replace`", "remove it");
@@ -104,7 +108,11 @@ fn header(line: u32, text: &str) -> Result<Rule, Mistake> {
     let form = "write `crash \"name\"`, `refuse \"name\": message` or `miscompile \"name\"`";
     let kinds = ["crash", "refuse", "miscompile"];
     let Some(kind) = kinds.into_iter().find(|kind| cursor.take(kind)) else {
-        return mistake(line, format!("`{text}` begins no rule"), format!("{form}, or one of the devices' rules"));
+        return mistake(
+            line,
+            format!("`{text}` begins no rule"),
+            format!("{form}, or one of the devices' rules"),
+        );
     };
     let name = cursor.quoted().map_err(|message| Mistake(line, message, form.into()))?.to_owned();
     let effect = match kind {
@@ -156,7 +164,9 @@ fn option(rule: &mut Rule, line: u32, text: &str) -> Result<(), Mistake> {
         loop {
             cursor.expect("sm_").map_err(wrong)?;
             let number = cursor.number().map_err(wrong)?;
-            rule.when.targets.push(u32::try_from(number).or_else(|_| mistake(line, "there is no such target", fix))?);
+            rule.when
+                .targets
+                .push(u32::try_from(number).or_else(|_| mistake(line, "there is no such target", fix))?);
             if !cursor.take(",") {
                 break;
             }
@@ -177,7 +187,11 @@ fn instruction(number: u32, text: &str) -> Result<Line, Mistake> {
 
 fn check_pattern(rule: &Rule) -> Result<(), Mistake> {
     let Some(last) = rule.pattern.len().checked_sub(1) else {
-        return mistake(rule.line, "the rule has no pattern", "add `match` and the instructions that it is about");
+        return mistake(
+            rule.line,
+            "the rule has no pattern",
+            "add `match` and the instructions that it is about",
+        );
     };
     let mut defined = HashSet::new();
     for line in &rule.pattern {
@@ -204,18 +218,16 @@ fn check_pattern(rule: &Rule) -> Result<(), Mistake> {
         Some(line) => mistake(
             rule.pattern[line].number,
             "no register links this line to the others",
-            "let a line of the pattern read what another one defines, or make two rules",
+            "let it use a register of another line, or make two rules",
         ),
     }
 }
 
-/// Whether a line reads what a linked one defines, or the other way round.
+/// Whether a line has a register in common with a linked one.
 fn touches(rule: &Rule, line: usize, linked: &HashSet<usize>) -> bool {
-    let reads = |a: &Line, b: &Line| a.read().iter().any(|name| b.defined().contains(name));
-    linked.iter().any(|other| {
-        let (a, b) = (&rule.pattern[line], &rule.pattern[*other]);
-        reads(a, b) || reads(b, a)
-    })
+    let registers = |line: usize| [rule.pattern[line].read(), rule.pattern[line].defined()].concat();
+    let own = registers(line);
+    linked.iter().any(|other| registers(*other).iter().any(|name| own.contains(name)))
 }
 
 fn is_computed(term: &Term) -> bool {
@@ -238,7 +250,11 @@ fn check_conditions(rule: &Rule) -> Result<(), Mistake> {
             Condition::Compared(_, a, b) => unbound(&bound, &[a, b]),
         };
         if let Some(name) = numbers {
-            return mistake(*line, format!("the pattern does not bind {name}"), "use a name that the pattern has");
+            return mistake(
+                *line,
+                format!("the pattern does not bind {name}"),
+                "use a name that the pattern has",
+            );
         }
     }
     Ok(())
@@ -254,8 +270,14 @@ fn check_replacement(rule: &Rule, lines: &[Line]) -> Result<(), Mistake> {
     let mut bound: HashSet<String> = rule.pattern.iter().flat_map(Line::names).collect();
     for name in last.defined() {
         if !lines.iter().any(|line| line.defined().contains(&name)) {
-            let message = format!("nothing in the replacement defines %{name}, which the last line of the pattern does");
-            return mistake(lines.first().map_or(rule.line, |line| line.number), message, "add a line that does");
+            let message = format!(
+                "nothing in the replacement defines %{name}, which the last line of the pattern does"
+            );
+            return mistake(
+                lines.first().map_or(rule.line, |line| line.number),
+                message,
+                "add a line that does",
+            );
         }
         // Until then the register has another value.
         bound.remove(&format!("%{name}"));
@@ -269,16 +291,27 @@ fn check_replacement(rule: &Rule, lines: &[Line]) -> Result<(), Mistake> {
 fn check_line(rule: &Rule, line: &Line, bound: &mut HashSet<String>) -> Result<(), Mistake> {
     let hole = |word: &Word| matches!(word, Word::One | Word::Many);
     if line.modifiers.iter().any(hole) || hole(&line.opcode) || line.operands.iter().any(is_ignored) {
-        return mistake(line.number, "a replacement has no `*` and no `_`", "bind what it stands for, as `T` or `?x`");
+        return mistake(
+            line.number,
+            "a replacement has no `*` and no `_`",
+            "bind what it stands for, as `T` or `?x`",
+        );
     }
     let defined: HashSet<String> = line.defined().into_iter().map(|name| format!("%{name}")).collect();
     let read: HashSet<String> = line.read().into_iter().map(|name| format!("%{name}")).collect();
     let known = |name: &String| bound.contains(name) || (defined.contains(name) && !read.contains(name));
     if let Some(name) = line.names().into_iter().find(|name| !known(name)) {
         let message = format!("{name} has no value here");
-        return mistake(line.number, message, "use a name of the pattern, or define the register in a line above");
+        return mistake(
+            line.number,
+            message,
+            "use a name of the pattern, or define the register in a line above",
+        );
     }
-    let place = rule.pattern.iter().position(|other| other.defined().iter().any(|name| line.defined().contains(name)));
+    let place = rule
+        .pattern
+        .iter()
+        .position(|other| other.defined().iter().any(|name| line.defined().contains(name)));
     if let Some(place) = place.filter(|place| place + 1 < rule.pattern.len()) {
         let there: HashSet<String> = rule.pattern[..=place].iter().flat_map(Line::names).collect();
         if let Some(name) = read.iter().find(|name| !there.contains(*name)) {

@@ -157,7 +157,9 @@ impl<'a> Flow<'a> {
     fn constant_within(&self, operand: &Operand, at: usize, width: u32, depth: u32) -> Option<i128> {
         match operand {
             Operand::Int(number) => Some(masked(*number, width)),
-            Operand::Float(bits, 64) if width == 32 => Some(i128::from((f64::from_bits(*bits) as f32).to_bits())),
+            Operand::Float(bits, 64) if width == 32 => {
+                Some(i128::from((f64::from_bits(*bits) as f32).to_bits()))
+            }
             Operand::Float(bits, _) => Some(i128::from(*bits)),
             Operand::Register(register) if depth > 0 => {
                 let [definition] = self.definitions(register, at, false)[..] else { return None };
@@ -185,12 +187,12 @@ impl<'a> Flow<'a> {
         let result = match opcode {
             "mov" | "cvt" if instruction.modifiers.len() <= 2 && !letter.ends_with('f') => a,
             "not" => !a,
-            "neg" => -a,
+            "neg" => a.wrapping_neg(),
             "and" => a & operand(2)?,
             "or" => a | operand(2)?,
             "xor" => a ^ operand(2)?,
-            "add" if instruction.modifiers.len() == 1 && letter != "f" => a + operand(2)?,
-            "sub" if instruction.modifiers.len() == 1 && letter != "f" => a - operand(2)?,
+            "add" if instruction.modifiers.len() == 1 && letter != "f" => a.wrapping_add(operand(2)?),
+            "sub" if instruction.modifiers.len() == 1 && letter != "f" => a.wrapping_sub(operand(2)?),
             "min" if letter != "f" => a.min(operand(2)?),
             "max" if letter != "f" => a.max(operand(2)?),
             "shl" => a << operand(2)?.clamp(0, 64),

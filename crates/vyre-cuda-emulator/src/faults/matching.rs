@@ -48,7 +48,7 @@ impl<'a> Matcher<'a, '_> {
         if found.at.contains(&Some(at)) || !could_be(&self.lines[line], instruction) {
             return None;
         }
-        self.orders(&self.lines[line]).iter().find_map(|order| {
+        orders(instruction).iter().find_map(|order| {
             let mut next = found.clone();
             next.at[line] = Some(at);
             let there = self.line(&mut next, line, at, instruction, order) && self.linked(&next);
@@ -64,22 +64,19 @@ impl<'a> Matcher<'a, '_> {
         };
         for line in (0..self.lines.len()).rev().filter(open) {
             let defined = self.lines[line].defined();
-            if let Some((_, register, at)) = found.uses.iter().find(|(name, ..)| defined.contains(&name.as_str())) {
+            if let Some((_, register, at)) =
+                found.uses.iter().find(|(name, ..)| defined.contains(&name.as_str()))
+            {
                 let sources = self.chain(register, *at);
                 return sources.into_iter().find_map(|at| self.with(found.clone(), line, at));
             }
         }
-        // The pattern is connected, so a line without a user that was found reads what another one defines.
-        let line = (0..self.lines.len()).rev().filter(open).find(|line| self.reads_found(&found, *line))?;
+        // The pattern is connected, so another line reads what one that was found has defined or read.
+        let line = (0..self.lines.len()).rev().filter(open).find(|line| {
+            let bound = |name: &&str| found.registers.contains_key(*name);
+            self.lines[*line].read().iter().any(bound)
+        })?;
         self.flow.positions().find_map(|at| self.with(found.clone(), line, at))
-    }
-
-    fn reads_found(&self, found: &Found<'_>, line: usize) -> bool {
-        let defined = |name: &str| {
-            let by = self.lines.iter().position(|other| other.defined().contains(&name));
-            by.is_some_and(|by| found.at[by].is_some())
-        };
-        self.lines[line].read().into_iter().any(defined)
     }
 
     /// The statements that can have computed what a register holds: its definitions, and what they copy.
@@ -103,19 +100,9 @@ impl<'a> Matcher<'a, '_> {
     fn linked(&self, found: &Found<'a>) -> bool {
         found.uses.iter().all(|(name, register, at)| {
             let line = self.lines.iter().position(|line| line.defined().contains(&name.as_str()));
-            line.and_then(|line| found.at[line]).is_none_or(|place| self.chain(register, *at).contains(&place))
+            line.and_then(|line| found.at[line])
+                .is_none_or(|place| self.chain(register, *at).contains(&place))
         })
-    }
-
-    /// The orders of operands to try: both, where the first two sources commute.
-    fn orders(&self, line: &Line) -> Vec<Vec<usize>> {
-        let mut same: Vec<usize> = (0..line.operands.len()).collect();
-        let mut orders = vec![same.clone()];
-        if same.len() >= 3 && commutes(line) {
-            same.swap(1, 2);
-            orders.push(same);
-        }
-        orders
     }
 
     fn line(
@@ -131,7 +118,8 @@ impl<'a> Matcher<'a, '_> {
         if !self.words(found, pattern, instruction) || !self.guard(found, &pattern.guard, instruction, at) {
             return false;
         }
-        let width = instruction.modifiers.iter().rev().find_map(|m| type_of(m)).map_or(64, |(_, width)| width);
+        let width =
+            instruction.modifiers.iter().rev().find_map(|m| type_of(m)).map_or(64, |(_, width)| width);
         let own = pattern.defined();
         (0..pattern.operands.len()).all(|i| {
             let (term, operand) = (&pattern.operands[i], &instruction.operands[order[i]]);
@@ -170,9 +158,8 @@ impl<'a> Matcher<'a, '_> {
     fn term(&self, found: &mut Found<'a>, term: &Term, operand: &'a Operand, at: usize, width: u32) -> bool {
         match (term, operand) {
             (Term::Ignored, _) => true,
-            (Term::Register(name), Operand::Register(register)) | (Term::Not(name), Operand::Not(register)) => {
-                self.register(found, name, register, at)
-            }
+            (Term::Register(name), Operand::Register(register))
+            | (Term::Not(name), Operand::Not(register)) => self.register(found, name, register, at),
             (Term::Special(name), Operand::Register(register)) => name == register,
             (Term::Symbol(name), Operand::Symbol(symbol)) => name == symbol,
             (Term::Number(number), _) => {
@@ -251,11 +238,21 @@ fn could_be(line: &Line, instruction: &Instruction) -> bool {
     opcode && line.operands.len() == instruction.operands.len()
 }
 
-fn commutes(line: &Line) -> bool {
-    let Word::Literal(opcode) = &line.opcode else { return false };
-    let has = |name: &str| line.modifiers.iter().any(|m| *m == Word::Literal(name.into()));
-    match opcode.as_str() {
-        "add" | "mul" | "mad" | "fma" | "and" | "or" | "xor" | "min" | "max" | "addc" => true,
+/// The orders of operands to try: both, where the first two sources commute.
+fn orders(instruction: &Instruction) -> Vec<Vec<usize>> {
+    let mut same: Vec<usize> = (0..instruction.operands.len()).collect();
+    let mut orders = vec![same.clone()];
+    if same.len() >= 3 && commutes(instruction) {
+        same.swap(1, 2);
+        orders.push(same);
+    }
+    orders
+}
+
+fn commutes(instruction: &Instruction) -> bool {
+    let has = |name: &str| instruction.modifiers.iter().any(|modifier| modifier == name);
+    match instruction.opcode.as_str() {
+        "add" | "addc" | "mul" | "mad" | "fma" | "and" | "or" | "xor" | "min" | "max" => true,
         "setp" | "set" => has("eq") || has("ne"),
         _ => false,
     }
@@ -311,7 +308,9 @@ fn bind_constant(found: &mut Found<'_>, name: &str, value: i128, width: u32) -> 
 fn holds(condition: &Condition, found: &Found<'_>) -> bool {
     let value = |expression: &super::expression::Expression| expression.value(&found.constants);
     match condition {
-        Condition::Words(name, allowed) => found.words.get(name).is_some_and(|word| allowed.iter().any(|a| a == word)),
+        Condition::Words(name, allowed) => {
+            found.words.get(name).is_some_and(|word| allowed.iter().any(|a| a == word))
+        }
         Condition::Range(of, first, last) => {
             let range = value(first)..=value(last);
             // A constant has no sign: -1 and 0xffffffff are the same. Either reading may be meant.

@@ -137,7 +137,8 @@ impl Rule {
             return edits;
         }
         let flow = Flow::new(&entry.body);
-        let conditions: Vec<Condition> = self.conditions.iter().map(|(_, condition)| condition.clone()).collect();
+        let conditions: Vec<Condition> =
+            self.conditions.iter().map(|(_, condition)| condition.clone()).collect();
         let matcher =
             Matcher { flow: &flow, lines: &self.pattern, conditions: &conditions, anywhere: self.anywhere };
         for last in flow.positions() {

@@ -108,7 +108,9 @@ impl Term {
         match self {
             Term::Address(a, b) | Term::Pair(a, b) => vec![a, b],
             Term::Vector(parts) => parts.iter().collect(),
-            Term::Register(_) | Term::Special(_) | Term::Number(_) | Term::Constant(_) | Term::Float(..) => vec![],
+            Term::Register(_) | Term::Special(_) | Term::Number(_) | Term::Constant(_) | Term::Float(..) => {
+                vec![]
+            }
             Term::Any(_) | Term::Ignored | Term::Not(_) | Term::Symbol(_) => vec![],
         }
     }

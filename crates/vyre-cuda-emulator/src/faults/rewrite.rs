@@ -13,8 +13,8 @@ use std::collections::{HashMap, HashSet};
 #[derive(Default)]
 pub(super) struct Edits {
     places: HashMap<usize, Vec<Instruction>>,
-    /// Statements that a match rests on: no other match may change them.
-    taken: HashSet<usize>,
+    /// Statements that a match rests on: no other match may change them, but several may rest on one.
+    kept: HashSet<usize>,
     registers: Vec<(String, String)>,
 }
 
@@ -30,7 +30,7 @@ impl Edits {
     ) -> bool {
         let statements: Vec<usize> = found.at.iter().flatten().copied().collect();
         let last = statements[statements.len() - 1];
-        if statements.iter().any(|at| self.taken.contains(at)) {
+        if statements.iter().any(|at| self.places.contains_key(at)) {
             return false;
         }
         let defined = pattern.iter().flat_map(Line::defined).collect();
@@ -43,7 +43,10 @@ impl Edits {
             let Some(made) = builder.instruction(line, place) else { return false };
             places.entry(place).or_default().push(made);
         }
-        self.taken.extend(&statements);
+        if places.keys().any(|place| self.kept.contains(place)) {
+            return false;
+        }
+        self.kept.extend(&statements);
         self.registers.extend(builder.declared);
         self.places.extend(places);
         true
@@ -126,7 +129,9 @@ impl Builder<'_, '_> {
         };
         match term {
             Term::Register(name) => register(name).map(Operand::Register),
-            Term::Vector(parts) => parts.iter().map(|part| self.destination(part)).collect::<Option<_>>().map(Operand::Vector),
+            Term::Vector(parts) => {
+                parts.iter().map(|part| self.destination(part)).collect::<Option<_>>().map(Operand::Vector)
+            }
             Term::Pair(a, b) => Some(Operand::Pair(self.destination(a)?.into(), self.destination(b)?.into())),
             _ => None,
         }
@@ -178,7 +183,9 @@ impl Builder<'_, '_> {
                 let parts = parts.iter().map(|part| self.operand(part, place, ty));
                 Operand::Vector(parts.collect::<Option<_>>()?)
             }
-            Term::Pair(a, b) => Operand::Pair(self.operand(a, place, ty)?.into(), self.operand(b, place, ty)?.into()),
+            Term::Pair(a, b) => {
+                Operand::Pair(self.operand(a, place, ty)?.into(), self.operand(b, place, ty)?.into())
+            }
             Term::Ignored => return None,
         })
     }

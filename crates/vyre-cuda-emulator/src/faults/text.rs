@@ -10,8 +10,23 @@ pub(super) struct Cursor<'a> {
 
 /// Registers that every kernel has. They stand for themselves, where others are names to bind.
 const SPECIAL: [&str; 18] = [
-    "laneid", "warpid", "nwarpid", "smid", "nsmid", "gridid", "clock", "clock_hi", "clock64", "globaltimer",
-    "globaltimer_lo", "globaltimer_hi", "lanemask_eq", "lanemask_le", "lanemask_lt", "lanemask_ge", "lanemask_gt",
+    "laneid",
+    "warpid",
+    "nwarpid",
+    "smid",
+    "nsmid",
+    "gridid",
+    "clock",
+    "clock_hi",
+    "clock64",
+    "globaltimer",
+    "globaltimer_lo",
+    "globaltimer_hi",
+    "lanemask_eq",
+    "lanemask_le",
+    "lanemask_lt",
+    "lanemask_ge",
+    "lanemask_gt",
     "dynamic_smem_size",
 ];
 
@@ -235,7 +250,9 @@ pub(super) fn condition(cursor: &mut Cursor<'_>) -> Result<Condition, String> {
         cursor.expect("..")?;
         return Ok(Condition::Range(left, first, Expression::parse(cursor)?));
     }
-    let Some(operator) = ["==", "!=", "<=", ">=", "<", ">"].into_iter().find(|operator| cursor.take(operator)) else {
+    let Some(operator) =
+        ["==", "!=", "<=", ">=", "<", ">"].into_iter().find(|operator| cursor.take(operator))
+    else {
         return Err(cursor.unexpected("`in` or a comparison"));
     };
     Ok(Condition::Compared(operator, left, Expression::parse(cursor)?))

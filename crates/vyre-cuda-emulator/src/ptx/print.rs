@@ -8,9 +8,10 @@ use super::{Entry, Initial, Instruction, Module, Operand, Statement, Variable};
 
 /// The text of a module.
 pub fn print(module: &Module) -> String {
-    let mut out = Printer { text: String::new(), line: 1 };
     let (major, minor) = module.version;
-    out.put(&format!(".version {major}.{minor} .target {} .address_size 64", module.target.join(", ")));
+    // Each on a line of its own, as every tool that searches for them expects.
+    let text = format!(".version {major}.{minor}\n.target {}\n.address_size 64", module.target.join(", "));
+    let mut out = Printer { text, line: 3 };
     let mut variables = module.variables.iter().peekable();
     for entry in &module.entries {
         while let Some(variable) = variables.next_if(|variable| variable.line <= entry.line) {
