@@ -250,7 +250,7 @@ impl Folder {
         loop {
             let number = COUNT.fetch_add(1, Ordering::Relaxed);
             let path = std::env::temp_dir().join(format!("vyre-executor-{}-{number}", std::process::id()));
-            // Private, and never one that somebody else has put there.
+            // Private, and never one that was there before.
             match std::os::unix::fs::DirBuilderExt::mode(&mut fs::DirBuilder::new(), 0o700).create(&path) {
                 Ok(()) => return Ok(Folder { path, launching: Mutex::new(()) }),
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}

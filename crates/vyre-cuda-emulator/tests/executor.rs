@@ -52,7 +52,7 @@ fn a_launch_changes_memory() {
 }
 
 #[test]
-fn what_is_not_covered_is_said_and_changes_nothing() {
+fn what_is_not_covered_is_reported_and_changes_nothing() {
     if skipped() {
         return;
     }

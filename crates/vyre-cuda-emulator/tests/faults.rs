@@ -211,7 +211,8 @@ fn a_wrong_file_is_refused_with_its_line_and_a_fix() {
     let cases = [
         ("mess\n".to_owned(), 1, "begins no rule"),
         ("  once\n".into(), 1, "belongs to no rule"),
-        ("crash\n".into(), 1, "is missing"),
+        (format!("crash \"a\"\n  where {}\n", "(".repeat(5000)), 2, "longer than"),
+        ("crash\n".into(), 1, "expected `\"`"),
         ("crash \"a\n".into(), 1, "quote"),
         ("refuse \"a\"\n".into(), 1, "`:`"),
         ("refuse \"a\":\n".into(), 1, "says why"),
@@ -243,4 +244,15 @@ fn a_wrong_file_is_refused_with_its_line_and_a_fix() {
     }
     let two = CompilerFaults::parse("mess\nmore mess\n").unwrap_err();
     assert_eq!(two.lines().count(), 4, "{two}");
+}
+
+#[test]
+fn the_examples_of_the_readme_are_read() {
+    let readme = include_str!("../README.md");
+    let examples: Vec<&str> =
+        readme.split("```faults\n").skip(1).map(|part| part.split("```").next().unwrap()).collect();
+    assert!(!examples.is_empty());
+    for example in examples {
+        faults(example);
+    }
 }

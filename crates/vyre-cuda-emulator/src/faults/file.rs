@@ -10,6 +10,9 @@ use std::collections::HashSet;
 /// Rules of the same file that devices keep, not the compiler: others read them.
 const DEVICE_RULES: [&str; 3] = ["launch", "allocation", "copy"];
 
+/// Expressions nest no deeper than their line is long, so this bounds the stack that reading them needs.
+const LINE_BYTES_MAX: usize = 1000;
+
 /// A mistake: its line, what is wrong, and what to write instead.
 struct Mistake(u32, String, String);
 
@@ -43,7 +46,10 @@ fn blocks<'a>(text: &'a str, mistakes: &mut Vec<Mistake>) -> Vec<Block<'a>> {
         if trimmed.is_empty() || trimmed.starts_with('#') || trimmed.starts_with("//") {
             continue;
         }
-        if !line.starts_with([' ', '\t']) {
+        if line.len() > LINE_BYTES_MAX {
+            let message = format!("the line is longer than {LINE_BYTES_MAX} bytes");
+            mistakes.push(Mistake(number, message, "bind what it computes in shorter lines".into()));
+        } else if !line.starts_with([' ', '\t']) {
             blocks.push(vec![(number, trimmed)]);
         } else if let Some(block) = blocks.last_mut() {
             block.push((number, trimmed));

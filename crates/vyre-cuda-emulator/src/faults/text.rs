@@ -59,8 +59,8 @@ impl<'a> Cursor<'a> {
 
     pub(super) fn unexpected(&self, wanted: &str) -> String {
         match self.rest {
-            "" => format!("{wanted} is missing at the end of the line"),
-            rest => format!("`{rest}` stands where {wanted} is expected"),
+            "" => format!("expected {wanted}, found the end of the line"),
+            rest => format!("expected {wanted}, found `{rest}`"),
         }
     }
 
