@@ -56,6 +56,22 @@ fn long_loops_look_whether_they_are_cancelled_and_short_ones_do_not() {
 }
 
 #[test]
+fn every_device_has_a_target() {
+    let header = |sm| {
+        let source = "program @p workgroup(1, 1, 1) {\n  buffer @y : read_write u32[1] binding 0 output\n}";
+        let program = validate(&text::parse(source).expect("it parses").program).expect("it is valid");
+        let module = lower(&program, &Options { sm, poll: false }).expect("it is small");
+        let lines: Vec<&str> = module.source.lines().skip(1).take(2).collect();
+        lines.join(" ")
+    };
+    assert_eq!(header(90), ".version 7.8 .target sm_90");
+    assert_eq!(header(120), ".version 8.7 .target sm_120");
+    // Devices without a target of their own: one that has had two numbers, and one of the future.
+    assert_eq!(header(101), ".version 8.6 .target sm_100");
+    assert_eq!(header(130), ".version 8.8 .target sm_121");
+}
+
+#[test]
 fn no_line_leaves_rounding_open() {
     let mut lines = 0;
     for seed in 0..300 {
