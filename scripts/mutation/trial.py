@@ -1,5 +1,6 @@
 """Builds a mutant on a copy of the tree, and runs the checks on it."""
 
+import fcntl
 import os
 import re
 import shutil
@@ -32,6 +33,16 @@ class Workspace:
         self.root, self.folder = root, folder
         self.tree, self.target, self.temporary = folder / "tree", folder / "target", folder / "tmp"
         self.running = None
+
+    def lock(self):
+        """The open file that keeps other runs out of the folder, or None if one is there."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        file = open(self.folder / "lock", "w")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return None
+        return file
 
     def copy(self):
         """The files that git knows or would add. They are as new as the copy: what cargo built from a mutant is older."""
