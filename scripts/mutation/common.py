@@ -25,6 +25,12 @@ METHODS = {
 }
 
 
+# A call of a method, an assignment, or a `drop`.
+DROPPED = re.compile(
+    r"^(\s*)((?:\*?[a-z_]\w*[\w.\[\]()*?]*\.|\*?[a-z_][\w.\[\]()]* (?:[-+|&]?=) |drop\().*;)$"
+)
+
+
 def other_numbers(text):
     """Numbers that are mistaken for this one: one more, one less, and another bit of a mask."""
     digits = text.replace("_", "")
@@ -74,7 +80,7 @@ def tokens(line, table, kind):
 
 
 def operators(line):
-    if line.stripped.startswith("|") or "=>" in line.code or "matches!" in line.code or "impl " in line.code or "where" in line.code:
+    if line.stripped.startswith("|") or re.search(r"=>|matches!|impl |where", line.code):
         return
     yield from tokens(line, OPERATORS, "arithmetic")
     if not re.search(r"\|[\w, ()&]*\|", line.outside_strings()):
@@ -112,7 +118,7 @@ def swapped(line, start, end):
 
 def dropped(line):
     """The indentation and the text of a statement of one line that has an effect, or None."""
-    match = re.match(r"^(\s*)((?:\*?[a-z_]\w*[\w.\[\]()*?]*\.|\*?[a-z_][\w.\[\]()]* (?:[-+|&]?=) |drop\().*;)$", line.code)
+    match = DROPPED.match(line.code)
     if match and is_balanced(match[2]) and not SPEECH.search(line.code):
         return match[1], match[2]
     return None

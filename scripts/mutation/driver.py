@@ -13,7 +13,9 @@ TUNED = re.compile(
     r"|with_capacity\(|rounds > 1000|let plan = |\(byte_len / 16\)|THREADS_MAX\)|let step = "
 )
 # Sizes, whose one byte less or more is a mistake of its own.
-SIZES = re.compile(r"(?<![\w.])\*?(?:\w+\.)*(?:byte_len|chunk_bytes|size|bytes\.len\(\)|out\.len\(\)|shared_bytes)(?![\w(])")
+SIZES = re.compile(
+    r"(?<![\w.])\*?(?:\w+\.)*(?:byte_len|chunk_bytes|size|bytes\.len\(\)|out\.len\(\)|shared_bytes)(?![\w(])"
+)
 PLACES = re.compile(r"(?<= = )([\w.]+(?:\(\))?) \+ [^;]+(?=;)|\b(READS_AT \+ |self\.state\.address \+ )")
 SAID = re.compile(r"format!\(\"[^\"]* [^\"]* ")
 COUNTS = re.compile(r"(?<![\w:])([A-Z][A-Z_]{3,})(?![\w(:{])")
@@ -45,6 +47,25 @@ TAKEN = (
 )
 
 
+IGNORED = ".or(Ok::<_, BackendError>(Default::default()))"
+CALL = r"(?:[a-z_*]\w*[\w.\[\]]*|result::\w+|transfer::\w+)[\w:.]*\(.*\)(?:\.map_err\(\w+\))?"
+# How an error gets lost: what is looked for, and what takes its place.
+LOST = [
+    (re.compile(pattern), new)
+    for pattern, new in (
+        (rf"^(\s*)({CALL})\?;$", r"\1let _ = \2;"),
+        (r"^(\s*)enqueued\?;$", r"\1let _ = enqueued;"),
+        (r"^(\s*)\.map_err\(.*\)(\??;?)$", rf"\1{IGNORED}\2"),
+        (r"\.map_err\(fault\)(?=[;})?]|$)", IGNORED),
+        (r"^(\s*)Err\(\w+\) => Err\(.*\),$", r"\1Err(_) => Ok(Default::default()),"),
+        (r"^(\s*)return Err\(error\);$", r"\1drop(error);"),
+        (r"^(\s*)\| Code::CUDA_\w+$", ""),
+        (r"^(\s*)\| Code::CUDA_\w+ => \{$", r"\1=> {"),
+        (r"^(\s*)stopped\.map_or.*$", r"\1Ok(())"),
+    )
+]
+
+
 def files(root):
     return sorted(path for path in (root / FILES).glob("*.rs"))
 
@@ -54,7 +75,9 @@ def mutations(source):
         text = line.stripped
         if not text or text.startswith(("#", "use ", "pub use", "mod ", "pub struct", "pub(crate) struct")):
             continue
-        if SPEECH.search(line.code) or "BackendError::new(" in text or SAID.search(text) or (line.function is None and "const " not in text):
+        if SPEECH.search(line.code) or "BackendError::new(" in text or SAID.search(text):
+            continue
+        if line.function is None and "const " not in text:
             continue
         if "fn " in text:
             continue
@@ -101,30 +124,10 @@ def synchronise(line):
 
 def lost(line):
     """An error that is not passed on."""
-    match = re.match(r"^(\s*)((?:[a-z_*]\w*[\w.\[\]]*|result::\w+|transfer::\w+)[\w:.]*\(.*\)(?:\.map_err\(\w+\))?)\?;$", line.code)
-    if match:
-        yield "lost error", f"{match[1]}let _ = {match[2]};"
-    match = re.match(r"^(\s*)enqueued\?;$", line.code)
-    if match:
-        yield "lost error", match[1] + "let _ = enqueued;"
-    match = re.match(r"^(\s*)\.map_err\(.*\)(\??)(;?)$", line.code)
-    if match:
-        yield "lost error", f"{match[1]}.or(Ok::<_, BackendError>(Default::default())){match[2]}{match[3]}"
-    match = re.search(r"\.map_err\(fault\)(?=[;})?]|$)", line.code)
-    if match:
-        yield "lost error", line.replace(match.start(), match.end(), ".or(Ok::<_, BackendError>(Default::default()))")
-    match = re.match(r"^(\s*)Err\((\w+)\) => Err\(.*\),$", line.code)
-    if match:
-        yield "lost error", f"{match[1]}Err(_) => Ok(Default::default()),"
-    match = re.match(r"^(\s*)return Err\(error\);$", line.code)
-    if match:
-        yield "lost error", match[1] + "drop(error);"
-    match = re.match(r"^(\s*)\| Code::CUDA_\w+( => \{)?$", line.code)
-    if match:
-        yield "lost error", match[1] + (match[2] or "").strip()
-    match = re.match(r"^(\s*)stopped\.map_or.*$", line.code)
-    if match:
-        yield "lost error", match[1] + "Ok(())"
+    for pattern, new in LOST:
+        match = pattern.search(line.code)
+        if match:
+            yield "lost error", line.replace(match.start(), match.end(), match.expand(new).rstrip())
 
 
 def taken(line):
@@ -148,14 +151,12 @@ def sizes(line):
         return
     for match in SIZES.finditer(blank):
         before, after = blank[: match.start()].rstrip(), blank[match.end() :].lstrip()
-        is_value = before.endswith(("(", ",", "+", "=", "<", ">", "-", "/", "*", "{")) and after.startswith((")", ",", ";", "+", "-", "}"))
-        if is_value and not before.endswith(("let", "{")) and " = *" not in before:
+        is_value = before.endswith(tuple("(,+=<>-/*")) and after.startswith(tuple("),;+-}"))
+        if is_value and " in " not in after and " = *" not in before:
             yield "size", line.replace(match.start(), match.end(), f"({match[0]} - 1)")
     for match in PLACES.finditer(blank):
-        if match[1]:
-            yield "offset", line.replace(match.start(), match.end(), match[1])
-        else:
-            yield "offset", line.replace(match.start(), match.end(), match[2].replace("READS_AT + ", "").replace(" + ", " + 4 + "))
+        new = match[1] or match[2].replace("READS_AT + ", "").replace(" + ", " + 4 + ")
+        yield "offset", line.replace(match.start(), match.end(), new)
     for match in COUNTS.finditer(blank):
         if not match[1].startswith(("CUDA_", "CU_", "ID")):
             yield "count", line.replace(match.start(), match.end(), f"({match[1]} + 1)")

@@ -13,7 +13,6 @@ from .rust import SPEECH, is_balanced, placeholders
 FILES = "crates/vyre-lower/src/ptx"
 # Kinds that only a compiler with NVIDIA's defects can show. They are listed, and never drawn.
 WORKAROUND = "workaround"
-EMITS = re.compile(r"\b(?:self|emit)\s*\.(?:line|op|assign|select|constant)\(|\.to_owned\(\)\.op\(")
 CALLS = re.compile(
     r"\b(?:self|emit)\.(?:line|op|assign|select|constant|barrier|settle|show|finish_copies|close_group|await_copies"
     r"|begin_store|hold_copies|begin_copies|hand_copies_over|release|meet|poll|zero_shared|grid_barrier|observe|guard"
@@ -32,11 +31,15 @@ STEPS_AROUND = re.compile(r"opaque\(|solid|sign_or_zero|nounroll|is_minus_zero|l
 COMMUTATIVE = {"add", "mul", "and", "or", "xor", "min", "max", "mad", "fma"}
 SYMMETRIC = ("setp.eq", "setp.ne", "setp.neu", "setp.equ", "setp.nan")
 # Where the low half of a result does not depend on the sign of the type.
-SIGNLESS = re.compile(r"^(?:@\S+ )?(?:add|sub|mul\.lo|mad\.lo|neg|mov|st|setp\.(?:eq|ne))\b|(?:ld)?\.param|^(?:@\S+ )?ld\.[a-z.]*[us](?:32|64) |^cvt\.u32\.u64|\.(?:add|cas|exch)\.")
+SIGNLESS = re.compile(
+    r"^(?:@\S+ )?(?:(?:add|sub|mul\.lo|mad\.lo|neg|mov|st|setp\.(?:eq|ne))\b|ld\.[a-z.]*[us](?:32|64) )"
+    r"|\.param|^cvt\.u32\.u64|\.(?:add|cas|exch)\."
+)
 
 SIGNS = {"u8": "s8", "s8": "u8", "u32": "s32", "s32": "u32", "u64": "s64", "s64": "u64"}
 COMPARED = {"ge": "gt", "gt": "ge", "lt": "le", "le": "lt", "eq": "ne", "ne": "eq", "neu": "ne", "equ": "eq", "nan": "num"}
-ROUNDED = {"rn": ["rz", ""], "rz": ["rn"], "rm": ["rp"], "rp": ["rm"], "rni": ["rzi"], "rzi": ["rni"], "rmi": ["rpi"], "rpi": ["rmi"]}
+ROUNDED = {"rn": ["rz", ""], "rz": ["rn"], "rm": ["rp"], "rp": ["rm"]}
+ROUNDED |= {"rni": ["rzi"], "rzi": ["rni"], "rmi": ["rpi"], "rpi": ["rmi"]}
 OPCODES = {
     "add": "sub", "sub": "add", "div": "rem", "rem": "div", "min": "max", "max": "min", "and": "or", "or": "and",
     "xor": "or", "popc": "clz", "clz": "popc", "neg": "abs", "abs": "neg", "mul.lo": "mul.hi", "mul.hi": "mul.lo",
@@ -80,7 +83,7 @@ def mutations(source):
     """All mistakes of a file, as (line, kind, new text)."""
     for function in source.functions:
         body = source.body(function)
-        if not any(EMITS.search(line.code) for line in body) and function.name not in TEXTS:
+        if not any(CALLS.search(line.code) for line in body) and function.name not in TEXTS:
             continue
         scope = Scope(function)
         for line in body[1:]:
@@ -280,7 +283,8 @@ def opcodes(line, span):
     start, end = span
     text = line.code[start:end]
     for old, new in OPCODES.items():
-        for match in re.finditer(r"(?<![\w%\[$.{])" + re.escape(old) + r"(?![\w}\]])|(?<=sync\.)" + re.escape(old) + r"\b", text):
+        name = re.escape(old)
+        for match in re.finditer(rf"(?<![\w%\[$.{{]){name}(?![\w}}\]])|(?<=sync\.){name}\b", text):
             yield "opcode", line.replace(start + match.start(), start + match.end(), new)
     for old, new in ((r"shr\.[us](?=32|64)", "shl.b"), (r"shl\.b(?=32|64)", "shr.u"), (r"^\"shr\"$", '"shl"')):
         for match in re.finditer(old, text):
