@@ -103,7 +103,8 @@ def condition(line):
     )
     if match:
         yield "condition", line.replace(match.start(1), match.end(1), f"!({match[1]})")
-    yield from tokens(line, {" && ": " || ", " || ": " && "}, "condition")
+    if "= || " not in line.code:
+        yield from tokens(line, {" && ": " || ", " || ": " && "}, "condition")
 
 
 def swapped(line, start, end):
@@ -119,7 +120,7 @@ def swapped(line, start, end):
 def dropped(line):
     """The indentation and the text of a statement of one line that has an effect, or None."""
     match = DROPPED.match(line.code)
-    if match and is_balanced(match[2]) and not SPEECH.search(line.code):
+    if match and not line.continues and is_balanced(match[2]) and not SPEECH.search(line.code):
         return match[1], match[2]
     return None
 

@@ -158,7 +158,7 @@ def sizes(line):
         new = match[1] or match[2].replace("READS_AT + ", "").replace(" + ", " + 4 + ")
         yield "offset", line.replace(match.start(), match.end(), new)
     for match in COUNTS.finditer(blank):
-        if not match[1].startswith(("CUDA_", "CU_", "ID")):
+        if not match[1].startswith(("CUDA_", "CU_", "GRACE")):
             yield "count", line.replace(match.start(), match.end(), f"({match[1]} + 1)")
             yield "count", line.replace(match.start(), match.end(), f"({match[1]} - 1)")
 

@@ -28,6 +28,8 @@ class Line:
     code: str
     function: Function | None
     strings: list[tuple[int, int]] = field(default_factory=list)
+    # Whether it is the rest of an assignment or a call that began above.
+    continues: bool = False
 
     @property
     def stripped(self):
@@ -54,9 +56,10 @@ class Source:
         texts = self.text.split("\n")
         self.end = next((at for at, text in enumerate(texts) if text.startswith("#[cfg(test)]")), len(texts))
         self.functions = functions(texts[: self.end])
-        self.lines = [self.line(at, text) for at, text in enumerate(texts[: self.end])]
+        self.lines = [self.line(at, texts) for at in range(self.end)]
 
-    def line(self, at, text):
+    def line(self, at, texts):
+        text = texts[at]
         strings = [match.span() for match in STRING.finditer(text)]
         comment = next(
             (
@@ -69,7 +72,8 @@ class Source:
         inside = [one for one in self.functions if one.first <= at <= one.last]
         innermost = max(inside, key=lambda one: one.first, default=None)
         kept = [span for span in strings if span[1] <= comment]
-        return Line(at + 1, text, text[:comment].rstrip(), innermost, kept)
+        above = texts[at - 1].rstrip() if at > 0 else ""
+        return Line(at + 1, text, text[:comment].rstrip(), innermost, kept, above.endswith((" =", "(")))
 
     def with_line(self, number, text):
         texts = self.text.split("\n")
