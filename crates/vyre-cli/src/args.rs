@@ -262,9 +262,13 @@ pub(crate) struct Lower {
     /// What it becomes: `asm` for this processor, under the lines it comes from, `ptx`, `spirv` or `wgsl`
     #[arg(long, value_name = "TARGET")]
     pub(crate) target: String,
-    /// The compute capability that PTX is for, times ten; tensor cores take part from 80 on
-    #[arg(long, value_name = "NUMBER", default_value_t = 70, value_parser = parse_sm, allow_negative_numbers = true)]
-    pub(crate) sm: u32,
+    /// The compute capability that PTX is for, times ten, 70 if left out; tensor cores take part from 80 on. A device that
+    /// has no target of its own gets the newest older one
+    #[arg(long, value_name = "NUMBER", value_parser = parse_sm, allow_negative_numbers = true)]
+    pub(crate) sm: Option<u32>,
+    /// PTX whose loops poll the cancel word, as for a dispatch that has a timeout or can be cancelled
+    #[arg(long)]
+    pub(crate) poll: bool,
     /// How SPIR-V and WGSL make float ops: by the device's instructions or by integers. Left out, what was exact on every
     /// device that was tried
     #[arg(long, value_enum, value_name = "WAY")]
@@ -347,8 +351,8 @@ fn parse_show(text: &str) -> Result<usize, String> {
 }
 
 fn parse_sm(text: &str) -> Result<u32, String> {
-    let sm = text.parse().ok().filter(|sm| (70..=121).contains(sm));
-    sm.ok_or_else(|| "not a compute capability times ten. Fix: write a number from 70 to 121".into())
+    let sm = text.parse().ok().filter(|sm| (70..=299).contains(sm));
+    sm.ok_or_else(|| "not a compute capability times ten. Fix: write a number from 70 to 299".into())
 }
 
 fn parse_schedule(text: &str) -> Result<Schedule, String> {

@@ -165,6 +165,25 @@ fn lower_shows_every_target_under_its_lines() {
     transcript("lower", &folder);
 }
 
+#[test]
+fn lower_shows_ptx_for_a_device_and_for_a_dispatch_that_can_be_cancelled() {
+    let folder = folder("lower_ptx");
+    // Short loops do not poll.
+    let source = "program @p workgroup(1, 1, 1) {\n  buffer @y : read_write u32[] binding 0 output\n  \
+        %n = load.u32 @y[0]\n  for %i in 0..%n {\n    store.u32 @y[%i], %i\n  }\n}\n";
+    std::fs::write(folder.join("loop.vyre"), source).unwrap();
+    let ptx = |options: &[&str]| {
+        let shown = json(&folder, &[&["lower", "loop.vyre", "--target", "ptx", "--json"], options].concat());
+        shown["text"].as_str().expect("a text").to_owned()
+    };
+    let targets = [("70", "sm_70"), ("120", "sm_120"), ("130", "sm_121")];
+    for (sm, target) in targets {
+        assert!(ptx(&["--sm", sm]).contains(&format!(".target {target}\n")), "{sm}");
+    }
+    assert_eq!(ptx(&[]), ptx(&["--sm", "70"]));
+    assert!(!ptx(&[]).contains("[cancel]") && ptx(&["--poll"]).contains("[cancel]"));
+}
+
 fn json(folder: &Path, args: &[&str]) -> serde_json::Value {
     let output = execute(folder, args, b"");
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", shown(&output)))

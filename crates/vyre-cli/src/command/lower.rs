@@ -37,10 +37,7 @@ pub(crate) fn run(args: &Lower, report: &Report) -> Result<u8, Failure> {
             format!("choose among: {}", TARGETS.map(|(name, _)| name).join(", ")),
         ));
     };
-    if args.floats.is_some() && !["spirv", "wgsl"].contains(target) {
-        let message = format!("`--floats` is for SPIR-V and WGSL, and the target is `{target}`");
-        return Err(Failure::usage(message, "leave it out, or choose the target `spirv` or `wgsl`"));
-    }
+    options_fit(args, target)?;
     let loaded = load::program(&args.file)?;
     let program = loaded.valid()?;
     let Lowered { text, bytes, tables } = lower(&program, args)?;
@@ -65,6 +62,24 @@ pub(crate) fn run(args: &Lower, report: &Report) -> Result<u8, Failure> {
     Ok(OK)
 }
 
+/// Refuses options that have no effect on the target.
+fn options_fit(args: &Lower, target: &str) -> Result<(), Failure> {
+    let (ptx, shaders): (&[&str], &[&str]) = (&["ptx"], &["spirv", "wgsl"]);
+    let options = [
+        ("--sm", args.sm.is_some(), ptx, "PTX"),
+        ("--poll", args.poll, ptx, "PTX"),
+        ("--floats", args.floats.is_some(), shaders, "SPIR-V and WGSL"),
+    ];
+    for (option, given, targets, languages) in options {
+        if given && !targets.contains(&target) {
+            let message = format!("`{option}` is for {languages}, and the target is `{target}`");
+            let names = targets.join("` or `");
+            return Err(Failure::usage(message, format!("leave it out, or choose the target `{names}`")));
+        }
+    }
+    Ok(())
+}
+
 fn asm(program: &ValidProgram, _: &Lower) -> Result<Lowered, Failure> {
     let open = || CpuBackend::new(CpuConfig::from_env()?)?.listing(program.program());
     let text = open().map_err(|error| Failure::from(Error::from(error)))?;
@@ -72,7 +87,8 @@ fn asm(program: &ValidProgram, _: &Lower) -> Result<Lowered, Failure> {
 }
 
 fn ptx(program: &ValidProgram, args: &Lower) -> Result<Lowered, Failure> {
-    let options = ptx::Options { sm: args.sm, ..ptx::Options::default() };
+    let sm = args.sm.unwrap_or(ptx::Options::default().sm);
+    let options = ptx::Options { sm, poll: args.poll };
     Ok(ptx::lower(program, &options).map_err(|error| refused(&error))?.source.into())
 }
 

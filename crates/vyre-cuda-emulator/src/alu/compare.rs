@@ -206,6 +206,10 @@ fn setp(reader: &mut Reader<'_>) -> Result<Scalar, String> {
         let plain = Scalar::plain(halves(comparison), Type::Pred, &comparison.sources());
         return Ok(Scalar { dests, ..plain });
     }
+    if matches!(ty, Type::F16 | Type::BF16) {
+        // The only types without a second result.
+        return Ok(Scalar::plain(predicate(comparison), Type::Pred, &comparison.sources()));
+    }
     let outcomes = if super::float::is_float(ty) { ORDERED | UNORDERED } else { ORDERED };
     let second = predicate(Comparison { mask: outcomes & !comparison.mask, ..comparison });
     let plain = Scalar::plain(predicate(comparison), Type::Pred, &comparison.sources());
@@ -242,14 +246,20 @@ fn set(reader: &mut Reader<'_>) -> Result<Scalar, String> {
     use Type::{BF16, BF16x2, F16, F16x2, F32, S16, S32, U16, U32};
     let comparison = comparison(reader)?;
     let allowed: &[Type] = match comparison.ty {
-        F16 => &[F16, U16, S16, U32, S32],
+        F16 => &[F16, BF16, U16, S16, U32, S32],
         BF16 => &[BF16, U16, S16, U32, S32],
         F16x2 => &[F16x2, U32, S32],
         BF16x2 => &[BF16x2, U32, S32],
         _ => &[U32, S32, F32, F16, BF16],
     };
     let dest = reader.ty(allowed)?;
+    if comparison.ftz && dest == BF16 {
+        return reader.illegal(".ftz");
+    }
     match dest {
+        U16 | S16 | U32 | S32 if matches!(comparison.ty, F16 | F16x2) => {
+            reader.needs("half precision floating point set instruction with integer result", 65, 53)?;
+        }
         F16 | F16x2 => reader.needs(".f16", 42, 53)?,
         BF16 | BF16x2 => reader.needs(".bf16", 78, 90)?,
         _ => {}

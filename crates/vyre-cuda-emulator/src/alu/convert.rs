@@ -124,6 +124,9 @@ fn between_integers(
     if modifiers.ftz || modifiers.post == RELU {
         return reader.illegal(".ftz or .relu");
     }
+    if modifiers.post == SAT && contains(dest, source) {
+        return reader.illegal(".sat");
+    }
     let fun = if modifiers.post == SAT {
         with_int!(source, |T, _U| with_int!(dest, |D, V| one!(|a| {
             i128::from(a as T).clamp(D::MIN.into(), D::MAX.into()) as V as u64
@@ -135,13 +138,24 @@ fn between_integers(
     Ok(Scalar::plain(fun, dest, &[source]))
 }
 
-/// Checks that bf16 is known, and `.ftz` has an f32 to act on.
-fn check_floats(reader: &Reader<'_>, ftz: bool, dest: Type, source: Type) -> Result<(), String> {
-    if ftz && dest != Type::F32 && source != Type::F32 {
+/// Whether an integer type has every value of another, so that there is nothing to clamp.
+fn contains(dest: Type, source: Type) -> bool {
+    let range = |ty| -> (i128, i128) { with_int!(ty, |T, _U| (T::MIN.into(), T::MAX.into())) };
+    let (outer, inner) = (range(dest), range(source));
+    outer.0 <= inner.0 && inner.1 <= outer.1
+}
+
+/// Checks that bf16 is known and not clamped, and that `.ftz` has an f32 to act on.
+fn check_floats(reader: &Reader<'_>, modifiers: &Modifiers, dest: Type, source: Type) -> Result<(), String> {
+    if modifiers.ftz && dest != Type::F32 && source != Type::F32 {
         return reader.illegal(".ftz");
+    }
+    if modifiers.post == SAT && (dest == Type::BF16 || source == Type::BF16) {
+        return reader.illegal(".sat");
     }
     match (dest, source) {
         (Type::BF16, Type::F32) => reader.needs("cvt.bf16.f32", 70, 80),
+        (Type::F32, Type::BF16) if modifiers.ftz => reader.needs("cvt with .f32.bf16.ftz", 78, 90),
         (Type::F32, Type::BF16) => reader.needs("cvt.f32.bf16", 71, 80),
         (Type::BF16, _) | (_, Type::BF16) => reader.needs("cvt with .bf16", 78, 90),
         (Type::F16, _) | (_, Type::F16) => reader.needs(".f16", 42, 53),
@@ -161,7 +175,7 @@ fn from_integer(
     if modifiers.integer.is_some() || modifiers.post == RELU {
         return reader.illegal("rounding to an integer or .relu");
     }
-    check_floats(reader, modifiers.ftz, dest, source)?;
+    check_floats(reader, modifiers, dest, source)?;
     let sat = modifiers.post == SAT;
     let fun = with_format!(dest, |F| with_rounding!(
         rounding,
@@ -181,6 +195,7 @@ fn from_integer(
     Ok(Scalar::plain(fun, dest, &[source]))
 }
 
+#[inline(never)]
 fn float_of<F: Format, const CLAMP: bool>(a: i128, rounding: Rounding) -> u64 {
     let x = Finite { negative: a < 0, mantissa: a.unsigned_abs(), exponent: 0 };
     let result = exact::round::<F>(x, rounding);
@@ -199,7 +214,7 @@ fn to_integer(
     if modifiers.float.is_some() || modifiers.post == RELU {
         return reader.illegal("rounding of floats or .relu");
     }
-    check_floats(reader, modifiers.ftz, dest, source)?;
+    check_floats(reader, modifiers, dest, source)?;
     // The clamp that `.sat` asks for is there without it.
     let fun = with_rounding!(
         rounding,
@@ -216,6 +231,7 @@ fn to_integer(
     Ok(Scalar::plain(fun, dest, &[source]))
 }
 
+#[inline(never)]
 fn integer_of<F: Format>(a: u64, rounding: Rounding, min: i128, max: i128) -> i128 {
     match exact::unpack::<F>(a) {
         // The top bit of the integer type, whether that is its sign or not.
@@ -247,10 +263,13 @@ fn between_floats(
     dest: Type,
     source: Type,
 ) -> Result<Scalar, String> {
-    check_floats(reader, modifiers.ftz, dest, source)?;
+    check_floats(reader, modifiers, dest, source)?;
     if modifiers.post == RELU {
         if source != Type::F32 || !matches!(dest, Type::F16 | Type::BF16) || modifiers.ftz {
             return reader.illegal(".relu");
+        }
+        if !matches!(modifiers.float, Some(Rounding::Nearest | Rounding::Zero)) {
+            return reader.illegal("rounding");
         }
         reader.needs("cvt.relu", 70, 80)?;
     }

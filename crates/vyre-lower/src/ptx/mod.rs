@@ -43,7 +43,7 @@ use vyre_foundation::validate::ValidProgram;
 /// What to emit for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The compute capability times ten: 70 and above.
+    /// The device's compute capability times ten: 70 and above. One that PTX has no target for gets the newest older one.
     pub sm: u32,
     /// Whether long loops look at the cancel word now and then, so that a timeout can end them.
     pub poll: bool,
@@ -114,22 +114,38 @@ pub fn lower(program: &ValidProgram, options: &Options) -> Result<Module, Soften
 }
 
 fn header(out: &mut String, parts: &ProgramParts, options: &Options, groups: bool) {
-    // The least version that knows the target: older drivers refuse newer ones.
-    let version = match options.sm {
-        _ if groups => "8.0",
-        ..75 => "6.0",
-        75..80 => "6.3",
-        80..86 => "7.0",
-        86..89 => "7.1",
-        _ => "7.8",
-    };
-    let _ = write!(
-        out,
-        "// program @{}\n.version {version}\n.target sm_{}{}\n.address_size 64\n\n",
-        parts.name,
-        options.sm,
-        if groups { "a" } else { "" }
-    );
+    let (sm, version) = target(options.sm);
+    // `wgmma` needs the variant of the architecture that has it, and the version that introduced it.
+    let (variant, version) = if groups { ("a", "8.0") } else { ("", version) };
+    let name = &parts.name;
+    let _ =
+        write!(out, "// program @{name}\n.version {version}\n.target sm_{sm}{variant}\n.address_size 64\n\n");
+}
+
+/// The architectures that `.target` may name, ascending, each with the first version of PTX that has it. Later versions have
+/// it as well, but older drivers refuse them.
+const TARGETS: [(u32, &str); 14] = [
+    (70, "6.0"),
+    (72, "6.1"),
+    (75, "6.3"),
+    (80, "7.0"),
+    (86, "7.1"),
+    (87, "7.4"),
+    (88, "9.0"),
+    (89, "7.8"),
+    (90, "7.8"),
+    (100, "8.6"),
+    (103, "8.8"),
+    (110, "9.0"),
+    (120, "8.7"),
+    (121, "8.8"),
+];
+
+/// The row of `TARGETS` for a device: its own, else that of the newest older architecture, since every driver compiles PTX of
+/// an older architecture for a newer one.
+fn target(sm: u32) -> (u32, &'static str) {
+    let row = TARGETS.iter().rfind(|(known, _)| *known <= sm);
+    *row.unwrap_or(&TARGETS[0])
 }
 
 /// Constant tables, as initialised global memory: constant memory would serialise lanes that read different elements.
