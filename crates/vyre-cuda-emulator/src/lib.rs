@@ -4,9 +4,11 @@
 //! emits and on how the project calls CUDA.
 
 pub mod alu;
-mod driver;
+pub mod driver;
+mod elements;
 pub mod engine;
 pub mod fault;
 pub mod memory;
 pub mod model;
 pub mod ptx;
+pub mod tensor;

@@ -6,6 +6,7 @@
 mod lex;
 mod parse;
 
+pub(crate) use parse::type_bits;
 pub use parse::{Error, parse};
 
 /// A whole module.
