@@ -77,9 +77,9 @@ fn kernels_run_in_order_with_arguments_in_both_forms() {
         buffer[8..].copy_from_slice(&100u32.to_le_bytes());
         let mut len = buffer.len();
         let mut extra = [
-            1 as *mut c_void,
+            std::ptr::without_provenance_mut(1),
             buffer.as_mut_ptr().cast(),
-            2 as *mut c_void,
+            std::ptr::without_provenance_mut(2),
             (&raw mut len).cast(),
             null_mut(),
         ];
