@@ -7,6 +7,7 @@ use common::{backend, scratch, subjects, with_cache};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 use vyre_driver::{DispatchConfig, ErrorCode, VyreBackend};
+use vyre_driver_cuda::CudaConfig;
 use vyre_foundation::ir::Program;
 use vyre_testkit::contract::{self, churn, code, increment, parse, words, works};
 
@@ -28,6 +29,18 @@ fn a_device_that_is_not_there_is_named() {
     let error = common::numbered(1000).err().expect("no machine has so many");
     assert_eq!(error.code(), ErrorCode::Unavailable);
     assert!(error.to_string().contains("Fix:"), "{error}");
+}
+
+#[test]
+fn the_environment_chooses_the_device() {
+    let test = "the_environment_chooses_the_device";
+    for value in ["none", "-1", "x"] {
+        if contract::in_own_process(test, &[("VYRE_CUDA_DEVICE", value)]) {
+            let value = std::env::var("VYRE_CUDA_DEVICE").expect("it is set");
+            let expected = if value == "none" { ErrorCode::Unavailable } else { ErrorCode::Other };
+            return assert_eq!(code(CudaConfig::from_env()), expected, "{value}");
+        }
+    }
 }
 
 fn within(milliseconds: u64) -> DispatchConfig {
