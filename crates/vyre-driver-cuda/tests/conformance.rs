@@ -7,11 +7,14 @@
 
 mod common;
 
-use common::{backend, on_emulated};
+use common::{backend, on_emulated_within};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use vyre_conform::{ConformanceSuite, Level, check_random};
+use vyre_conform::{ConformanceSuite, Level, Report, check_random};
 use vyre_generate::Config;
-use vyre_testkit::contract::in_own_process;
+use vyre_testkit::contract::{LIMIT, in_own_process};
+
+/// For runs that are asked for.
+const HOURS: Duration = Duration::from_secs(4 * 3600);
 
 /// Runs a suite in parts, each on a thread and a context of its own.
 fn check(test: &str, suite: impl Fn() -> ConformanceSuite<'static> + Sync) {
@@ -25,7 +28,7 @@ fn check(test: &str, suite: impl Fn() -> ConformanceSuite<'static> + Sync) {
         parts.into_iter().filter_map(|part| part.join().expect("no part panics")).collect()
     });
     let failures: Vec<_> = reports.iter().flat_map(|report| &report.failures).collect();
-    let sum = |count: fn(&vyre_conform::Report) -> u64| reports.iter().map(count).sum::<u64>();
+    let sum = |count: fn(&Report) -> u64| reports.iter().map(count).sum::<u64>();
     let longest = reports.iter().map(|report| report.elapsed).max().unwrap_or_default();
     eprintln!(
         "{test}: {} cases, {} dispatches, {longest:?}",
@@ -59,12 +62,12 @@ fn what_is_asked_for_is_right() {
 
 /// Runs what differs between models on one: ops, laws, programs and functions, or the quick suite if models are asked for.
 fn check_model(test: &str, model: &str) {
-    let all = match asked().as_deref() {
-        None => false,
-        Some("models") => true,
+    let (all, limit) = match asked().as_deref() {
+        None => (false, LIMIT),
+        Some("models") => (true, HOURS),
         Some(_) => return,
     };
-    if on_emulated(test, model, "") {
+    if on_emulated_within(test, model, "", limit) {
         if all {
             return check(model, ConformanceSuite::quick);
         }
@@ -147,10 +150,10 @@ fn random_programs_are_right() {
     // Others each time, far apart, and small enough to be typed.
     let clock = SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is past 1970");
     let first = number("VYRE_SEED").unwrap_or(clock.as_secs() % 1_000_000 * 1_000_000);
-    if in_own_process(test, &[("VYRE_SEED", &first.to_string())]) {
+    let limit = Duration::from_secs(number("VYRE_SECONDS").unwrap_or(30));
+    if in_own_process(test, &[("VYRE_SEED", &first.to_string())], limit + LIMIT) {
         let count = number("VYRE_CASES").unwrap_or(200);
         eprintln!("random programs of VYRE_SEED={first} VYRE_CASES={count}");
-        let limit = Duration::from_secs(number("VYRE_SECONDS").unwrap_or(30));
         let Some(backend) = backend(test) else { return };
         let report = check_random(&backend, first..first + count, limit, config);
         eprintln!("{report}");

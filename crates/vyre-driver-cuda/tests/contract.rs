@@ -19,7 +19,7 @@ vyre_testkit::contract_tests!(
 
 #[test]
 fn a_forked_child_gets_an_error() {
-    if contract::in_own_process("a_forked_child_gets_an_error", &[]) {
+    if contract::in_own_process("a_forked_child_gets_an_error", &[], contract::LIMIT) {
         subjects("a_forked_child_gets_an_error").iter().for_each(contract::a_forked_child_gets_an_error);
     }
 }
@@ -35,7 +35,7 @@ fn a_device_that_is_not_there_is_named() {
 fn the_environment_chooses_the_device() {
     let test = "the_environment_chooses_the_device";
     for value in ["none", "-1", "x"] {
-        if contract::in_own_process(test, &[("VYRE_CUDA_DEVICE", value)]) {
+        if contract::in_own_process(test, &[("VYRE_CUDA_DEVICE", value)], contract::LIMIT) {
             let value = std::env::var("VYRE_CUDA_DEVICE").expect("it is set");
             let expected = if value == "none" { ErrorCode::Unavailable } else { ErrorCode::Other };
             return assert_eq!(code(CudaConfig::from_env()), expected, "{value}");

@@ -28,7 +28,7 @@ vyre_testkit::contract_tests!(subjects, blocks_that_nest_deep_are_right_or_refus
 
 #[test]
 fn a_forked_child_gets_an_error() {
-    if contract::in_own_process("a_forked_child_gets_an_error", &[]) {
+    if contract::in_own_process("a_forked_child_gets_an_error", &[], contract::LIMIT) {
         subjects("a fork").iter().for_each(contract::a_forked_child_gets_an_error);
     }
 }

@@ -4,9 +4,10 @@
 #![allow(dead_code)] // No test program uses all of it.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use vyre_driver::{BackendError, VyreBackend};
 use vyre_driver_cuda::{CudaBackend, CudaConfig};
-use vyre_testkit::contract::{Subject, in_own_process};
+use vyre_testkit::contract::{LIMIT, Subject, in_own_process};
 
 /// The device that the environment chooses, with nothing kept on disk: what an earlier build compiled is not what is tested.
 fn config() -> Result<CudaConfig, BackendError> {
@@ -47,6 +48,11 @@ pub(crate) fn numbered(ordinal: u32) -> Result<CudaBackend, BackendError> {
 /// Whether the calling test is in a process of its own in which these devices are emulated and meet these faults, one a line. In
 /// the process that started it, that one has passed, or the devices are no emulated ones and a line says so.
 pub(crate) fn on_emulated(test: &str, devices: &str, faults: &str) -> bool {
+    on_emulated_within(test, devices, faults, LIMIT)
+}
+
+/// [`on_emulated`] for tests that take long.
+pub(crate) fn on_emulated_within(test: &str, devices: &str, faults: &str, limit: Duration) -> bool {
     let Some(backend) = backend(test) else { return false };
     if !backend.device_name().starts_with("vyre emulated") {
         eprintln!("SKIP {test} on cuda: {} is not emulated", backend.device_name());
@@ -54,13 +60,13 @@ pub(crate) fn on_emulated(test: &str, devices: &str, faults: &str) -> bool {
     }
     let mut variables = vec![("VYRE_EMULATED_DEVICES", devices), ("VYRE_CUDA_DEVICE", "0")];
     if faults.is_empty() {
-        return in_own_process(test, &variables);
+        return in_own_process(test, &variables, limit);
     }
     // The child is given the file by name, and finds it there: only the process that wrote it removes it.
     let file = scratch(test);
     std::fs::write(&file, faults).expect("the temporary folder can be written");
     variables.push(("VYRE_EMULATED_FAULTS", file.to_str().expect("the temporary folder's name is text")));
-    let alone = in_own_process(test, &variables);
+    let alone = in_own_process(test, &variables, limit);
     let _ = std::fs::remove_file(&file);
     alone
 }

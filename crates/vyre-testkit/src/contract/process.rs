@@ -5,28 +5,28 @@ use std::time::{Duration, Instant};
 
 /// Names the test that a child process is for.
 const ALONE: &str = "VYRE_TEST_ALONE";
-/// How long a child may take: no test takes a tenth of it.
-const LIMIT: Duration = Duration::from_secs(300);
+/// How long a test in a process of its own may take, if nothing else is asked for: none takes a tenth of it.
+pub const LIMIT: Duration = Duration::from_secs(300);
 
 /// Runs the calling test, by its name, once more in a process of its own with those variables. There it returns true, and the
-/// test goes on; in the process that started it, it returns false once the child has passed.
+/// test goes on; in the process that started it, it returns false once the child has passed within the limit.
 ///
 /// # Panics
 /// If the child fails, crashes or does not end.
-pub fn in_own_process(test: &str, variables: &[(&str, &str)]) -> bool {
+pub fn in_own_process(test: &str, variables: &[(&str, &str)], limit: Duration) -> bool {
     if std::env::var(ALONE).is_ok_and(|alone| alone == test) {
         return true;
     }
     let program = std::env::current_exe().expect("this test has a program");
     let mut child = Command::new(program);
     child.args([test, "--exact", "--nocapture"]).env(ALONE, test).envs(variables.iter().copied());
-    let ended = wait(child.spawn().expect("a test can be started"));
+    let ended = wait(child.spawn().expect("a test can be started"), limit);
     assert!(ended.success(), "{test} in a process of its own, with {variables:?}: {ended}");
     false
 }
 
-fn wait(mut child: Child) -> ExitStatus {
-    let deadline = Instant::now() + LIMIT;
+fn wait(mut child: Child, limit: Duration) -> ExitStatus {
+    let deadline = Instant::now() + limit;
     loop {
         if let Some(ended) = child.try_wait().expect("it is our child") {
             return ended;
@@ -34,7 +34,7 @@ fn wait(mut child: Child) -> ExitStatus {
         if Instant::now() > deadline {
             let _ = child.kill();
             let _ = child.wait();
-            panic!("it did not end within {LIMIT:?}");
+            panic!("it did not end within {limit:?}");
         }
         std::thread::sleep(Duration::from_millis(5));
     }
