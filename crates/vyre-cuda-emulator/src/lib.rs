@@ -4,8 +4,13 @@
 //! emits and on how the project calls CUDA.
 
 pub mod alu;
+pub mod driver;
+mod elements;
 pub mod engine;
+pub mod executor;
 pub mod fault;
+pub mod faults;
 pub mod memory;
 pub mod model;
 pub mod ptx;
+pub mod tensor;

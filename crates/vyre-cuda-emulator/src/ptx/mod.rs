@@ -5,8 +5,11 @@
 
 mod lex;
 mod parse;
+mod print;
 
+pub(crate) use parse::type_bits;
 pub use parse::{Error, parse};
+pub use print::print;
 
 /// A whole module.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -1,0 +1,198 @@
+//! Where variables and parameters are: offsets that are known before a launch.
+
+use super::code::Space;
+use crate::ptx::{Entry, Error, Initial, Module, Variable, type_bits};
+use std::collections::HashMap;
+
+/// Where a block's shared memory begins in the shared space. The system has what is before it, and an address that nobody
+/// made from a variable's is likely to be there.
+pub(super) const SHARED_BASE: u64 = 1024;
+/// Where a thread's local memory begins in the local space.
+pub(super) const LOCAL_BASE: u64 = 256;
+const LOCAL_BYTES_MAX: u64 = 512 << 10;
+
+/// The module's variables.
+pub(super) struct Layout {
+    /// `.global` and `.const` ones, in the order of the text.
+    pub(super) globals: Vec<Global>,
+    /// By name: the number of a global, or the offset of a shared variable.
+    places: HashMap<String, (Space, u64)>,
+    /// Bytes of module-wide shared variables that have a size, and the alignment of those that have none.
+    shared_end: u64,
+    dynamic_align: u64,
+    dynamic: Vec<String>,
+}
+
+/// A variable in device memory.
+pub(super) struct Global {
+    pub(super) name: String,
+    pub(super) byte_len: u64,
+    /// Its bytes, as far as they are given, and places in them that are addresses of other variables.
+    pub(super) bytes: Vec<u8>,
+    pub(super) links: Vec<(usize, String, i64)>,
+    pub(super) constant: bool,
+}
+
+fn wrong<T>(line: u32, message: impl Into<String>) -> Result<T, Error> {
+    Err(Error { line, message: message.into() })
+}
+
+/// Bytes of an element, with its vector's width.
+fn element_bytes(variable: &Variable) -> u64 {
+    u64::from(type_bits(&variable.ty).unwrap_or(8) / 8 * variable.vector)
+}
+
+fn align_of(variable: &Variable) -> u64 {
+    u64::from(variable.align.unwrap_or(0)).max(element_bytes(variable))
+}
+
+impl Layout {
+    pub(super) fn of(module: &Module) -> Result<Layout, Error> {
+        let mut layout = Layout {
+            globals: Vec::new(),
+            places: HashMap::new(),
+            shared_end: 0,
+            dynamic_align: 1,
+            dynamic: Vec::new(),
+        };
+        for variable in &module.variables {
+            let (line, name) = (variable.line, variable.name.clone());
+            let place = match variable.space.as_str() {
+                "shared" => (Space::Shared, layout.shared(variable)?),
+                _ if variable.external => {
+                    return wrong(line, format!("'{name}' is extern, and there is no linker here"));
+                }
+                space => {
+                    layout.globals.push(global(variable)?);
+                    let space = if space == "const" { Space::Const } else { Space::Global };
+                    (space, layout.globals.len() as u64 - 1)
+                }
+            };
+            if layout.places.insert(name.clone(), place).is_some() {
+                return wrong(line, format!("Duplicate definition of '{name}'"));
+            }
+        }
+        Ok(layout)
+    }
+
+    fn shared(&mut self, variable: &Variable) -> Result<u64, Error> {
+        let Some(len) = variable.len else {
+            if !variable.external {
+                return wrong(variable.line, format!("'{}' has no size and is not extern", variable.name));
+            }
+            self.dynamic_align = self.dynamic_align.max(align_of(variable));
+            self.dynamic.push(variable.name.clone());
+            return Ok(0);
+        };
+        let start = self.shared_end.next_multiple_of(align_of(variable));
+        self.shared_end = start + len * element_bytes(variable);
+        Ok(SHARED_BASE + start)
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<(Space, u64)> {
+        self.places.get(name).copied()
+    }
+}
+
+fn global(variable: &Variable) -> Result<Global, Error> {
+    let scalar = u64::from(type_bits(&variable.ty).unwrap_or(8) / 8);
+    let Some(len) = variable.len else {
+        return wrong(variable.line, format!("'{}' has no size", variable.name));
+    };
+    let byte_len = len * element_bytes(variable);
+    if variable.init.len() as u64 * scalar > byte_len {
+        return wrong(variable.line, format!("'{}' has more initial values than elements", variable.name));
+    }
+    let (mut bytes, mut links) = (Vec::new(), Vec::new());
+    for value in &variable.init {
+        let bits = match value {
+            Initial::Int(value) => *value as u64,
+            Initial::Float(bits, 64) if scalar == 4 => u64::from((f64::from_bits(*bits) as f32).to_bits()),
+            Initial::Float(bits, width) if u64::from(*width) == 8 * scalar => *bits,
+            Initial::Float(..) => return wrong(variable.line, "a float's width is not its variable's"),
+            Initial::Symbol(..) if scalar != 8 => return wrong(variable.line, "an address needs 64 bits"),
+            Initial::Symbol(name, offset) => {
+                links.push((bytes.len(), name.clone(), *offset));
+                0
+            }
+        };
+        bytes.extend(&bits.to_le_bytes()[..scalar as usize]);
+    }
+    let constant = variable.space == "const";
+    Ok(Global { name: variable.name.clone(), byte_len, bytes, links, constant })
+}
+
+/// What one kernel has: parameters, shared and local variables.
+pub(super) struct Frame {
+    places: HashMap<String, (Space, u64)>,
+    /// Offset and size of each parameter.
+    pub(super) params: Vec<(u32, u32)>,
+    pub(super) param_bytes: u32,
+    /// Static shared memory in bytes, padded so that the dynamic one begins aligned.
+    pub(super) shared_bytes: u32,
+    pub(super) local_bytes: u32,
+}
+
+impl Frame {
+    pub(super) fn of(entry: &Entry, layout: &Layout) -> Result<Frame, Error> {
+        let mut frame = Frame {
+            places: HashMap::new(),
+            params: Vec::new(),
+            param_bytes: 0,
+            shared_bytes: 0,
+            local_bytes: 0,
+        };
+        let mut param_end = 0u64;
+        for param in &entry.params {
+            let Some(len) = param.len else { return wrong(param.line, "a parameter needs a size") };
+            let start = param_end.next_multiple_of(align_of(param));
+            let byte_len = len * element_bytes(param);
+            param_end = start + byte_len;
+            if param_end > 32_764 {
+                return wrong(param.line, "the parameters have more than 32,764 bytes");
+            }
+            frame.params.push((start as u32, byte_len as u32));
+            frame.place(param, Space::Param, start)?;
+        }
+        frame.param_bytes = param_end as u32;
+        let (mut shared, mut local) = (layout.shared_end, 0u64);
+        for variable in &entry.variables {
+            let Some(len) = variable.len else {
+                return wrong(variable.line, "a variable in a body needs a size");
+            };
+            let (space, base, end) = match variable.space.as_str() {
+                "shared" => (Space::Shared, SHARED_BASE, &mut shared),
+                _ => (Space::Local, LOCAL_BASE, &mut local),
+            };
+            let start = end.next_multiple_of(align_of(variable));
+            *end = start + len * element_bytes(variable);
+            frame.place(variable, space, base + start)?;
+        }
+        if local > LOCAL_BYTES_MAX {
+            return wrong(
+                entry.line,
+                format!("local memory of {local} bytes is more than the {LOCAL_BYTES_MAX} of a thread"),
+            );
+        }
+        let dynamic = shared.next_multiple_of(layout.dynamic_align);
+        for name in &layout.dynamic {
+            frame.places.insert(name.clone(), (Space::Shared, SHARED_BASE + dynamic));
+        }
+        let padded = if layout.dynamic.is_empty() { shared } else { dynamic };
+        frame.shared_bytes =
+            u32::try_from(padded).or_else(|_| wrong(entry.line, "too much shared memory"))?;
+        frame.local_bytes = local as u32;
+        Ok(frame)
+    }
+
+    fn place(&mut self, variable: &Variable, space: Space, at: u64) -> Result<(), Error> {
+        match self.places.insert(variable.name.clone(), (space, at)) {
+            None => Ok(()),
+            Some(_) => wrong(variable.line, format!("Duplicate definition of '{}'", variable.name)),
+        }
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<(Space, u64)> {
+        self.places.get(name).copied()
+    }
+}

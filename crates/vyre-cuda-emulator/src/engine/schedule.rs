@@ -1,0 +1,80 @@
+//! Who runs next: seeded choices that the ISA leaves open.
+//!
+//! Lanes of a warp may run together or apart, and warps in any order. A program that relies on one of these orders is
+//! wrong, so launches take turns among them.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How lanes and warps are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Lanes that are behind go first, so that lanes meet again as soon as they can.
+    Lockstep,
+    /// One lane of each warp goes as far as it can before the others.
+    Ahead,
+    /// Each lane by itself, one instruction at a time.
+    RoundRobin,
+    /// Any lanes, for a few instructions.
+    Random,
+}
+
+/// The order of one launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Schedule {
+    pub(super) order: Order,
+    pub(super) seed: u64,
+}
+
+/// What `VYRE_EMULATED_SCHEDULE` says: an order and a seed, or nothing.
+fn wanted() -> (Option<Order>, u64) {
+    let text = std::env::var("VYRE_EMULATED_SCHEDULE").unwrap_or_default();
+    let (name, seed) = text.split_once(':').unwrap_or((&text, "0"));
+    let order = match name {
+        "lockstep" => Some(Order::Lockstep),
+        "ahead" => Some(Order::Ahead),
+        "roundrobin" => Some(Order::RoundRobin),
+        "random" => Some(Order::Random),
+        _ => None,
+    };
+    (order, seed.parse().unwrap_or(0))
+}
+
+impl Schedule {
+    /// The order of the next launch. Without a wish half of the launches run in lockstep, which is the quickest.
+    pub(super) fn next() -> Schedule {
+        static WANTED: OnceLock<(Option<Order>, u64)> = OnceLock::new();
+        static LAUNCHES: AtomicU64 = AtomicU64::new(0);
+        let (order, seed) = WANTED.get_or_init(wanted);
+        let number = LAUNCHES.fetch_add(1, Ordering::Relaxed);
+        let seed = Choices::new(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).next();
+        let turn = match seed % 8 {
+            0 => Order::Ahead,
+            1 => Order::Random,
+            2 if number < 1000 => Order::RoundRobin,
+            _ => Order::Lockstep,
+        };
+        Schedule { order: order.unwrap_or(turn), seed }
+    }
+}
+
+/// A stream of choices.
+#[derive(Clone)]
+pub(super) struct Choices(u64);
+
+impl Choices {
+    pub(super) fn new(seed: u64) -> Choices {
+        Choices(seed)
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    pub(super) fn below(&mut self, end: usize) -> usize {
+        (self.next() % end.max(1) as u64) as usize
+    }
+}

@@ -1,0 +1,617 @@
+//! From text to the tree.
+//!
+//! Blocks within a body have registers of their own, which get names of their own here, so that the tree is flat. What the
+//! emulator does not support (device functions, textures, debug sections) is an error with its line, never skipped.
+
+use super::lex::{Token, lex};
+use super::{Entry, Initial, Instruction, Module, Operand, Statement, Variable};
+use std::collections::{HashMap, HashSet};
+
+/// What is wrong with a text, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// The line, counted from 1; 0 where it is the whole text.
+    pub line: u32,
+    /// What is wrong.
+    pub message: String,
+}
+
+const SOURCE_BYTES_MAX: usize = 256 << 20;
+const REGISTERS_MAX: u64 = 1 << 20;
+const NESTING_MAX: usize = 64;
+/// Elements of all variables' initial values.
+const INITIAL_MAX: usize = 1 << 24;
+
+/// Parses a module.
+pub fn parse(source: &str) -> Result<Module, Error> {
+    if source.len() > SOURCE_BYTES_MAX {
+        return Err(Error { line: 0, message: format!("the text has more than {SOURCE_BYTES_MAX} bytes") });
+    }
+    let mut parser =
+        Parser { tokens: lex(source)?, at: 0, scopes: Vec::new(), declared: HashSet::new(), renamed: 0 };
+    parser.module()
+}
+
+struct Parser {
+    tokens: Vec<(Token, u32)>,
+    at: usize,
+    /// The registers of each open block: the name in the text, and the one in the tree.
+    scopes: Vec<HashMap<String, String>>,
+    /// The registers of this kernel, by their names in the tree.
+    declared: HashSet<String>,
+    renamed: u32,
+}
+
+type Parsed<T> = Result<T, Error>;
+
+impl Parser {
+    fn peek(&self) -> &Token {
+        &self.tokens[self.at].0
+    }
+
+    fn line(&self) -> u32 {
+        self.tokens[self.at].1
+    }
+
+    fn next(&mut self) -> Token {
+        let token = self.peek().clone();
+        // The end stays where it is.
+        self.at = (self.at + 1).min(self.tokens.len() - 1);
+        token
+    }
+
+    fn error<T>(&self, message: impl Into<String>) -> Parsed<T> {
+        Err(Error { line: self.line(), message: message.into() })
+    }
+
+    fn is(&self, sign: char) -> bool {
+        *self.peek() == Token::Sign(sign)
+    }
+
+    fn take(&mut self, sign: char) -> bool {
+        let found = self.is(sign);
+        if found {
+            self.next();
+        }
+        found
+    }
+
+    fn expect(&mut self, sign: char) -> Parsed<()> {
+        match self.take(sign) {
+            true => Ok(()),
+            false => self.error(format!("expected '{sign}', found {}", shown(self.peek()))),
+        }
+    }
+
+    fn word(&mut self) -> Parsed<String> {
+        match self.peek() {
+            Token::Word(word) => {
+                let word = word.clone();
+                self.next();
+                Ok(word)
+            }
+            other => self.error(format!("expected a name, found {}", shown(other))),
+        }
+    }
+
+    fn peek_word(&self) -> &str {
+        if let Token::Word(word) = self.peek() { word } else { "" }
+    }
+
+    fn int(&mut self) -> Parsed<i128> {
+        let negative = self.take('-');
+        match self.peek().clone() {
+            Token::Int(value) => {
+                self.next();
+                Ok(if negative { -value } else { value })
+            }
+            other => self.error(format!("expected an integer, found {}", shown(&other))),
+        }
+    }
+
+    fn count(&mut self) -> Parsed<u64> {
+        let value = self.int()?;
+        u64::try_from(value).or_else(|_| self.error("a negative number stands where a count is expected"))
+    }
+
+    fn module(&mut self) -> Parsed<Module> {
+        let mut module = Module::default();
+        if self.peek_word() != ".version" {
+            return self.error("Missing .version directive at start of file");
+        }
+        self.next();
+        module.version = self.version()?;
+        if self.peek_word() != ".target" {
+            return self.error("Missing .target directive after .version");
+        }
+        self.next();
+        module.target.push(self.word()?);
+        while self.take(',') {
+            module.target.push(self.word()?);
+        }
+        while *self.peek() != Token::End {
+            self.item(&mut module)?;
+        }
+        Ok(module)
+    }
+
+    /// `7.8`, which was read as a float.
+    fn version(&mut self) -> Parsed<(u32, u32)> {
+        match self.next() {
+            Token::Float(bits, 64) => {
+                let tenths = (f64::from_bits(bits) * 10.0).round();
+                if !(10.0..1000.0).contains(&tenths) {
+                    return self.error("a .version is two numbers with a dot");
+                }
+                Ok((tenths as u32 / 10, tenths as u32 % 10))
+            }
+            _ => self.error("a .version is two numbers with a dot"),
+        }
+    }
+
+    fn item(&mut self, module: &mut Module) -> Parsed<()> {
+        let mut external = false;
+        loop {
+            match self.peek_word() {
+                ".visible" | ".weak" => {
+                    self.next();
+                }
+                ".extern" => {
+                    external = true;
+                    self.next();
+                }
+                ".address_size" => {
+                    self.next();
+                    if self.count()? != 64 {
+                        return self.error("only an .address_size of 64 is supported");
+                    }
+                    return Ok(());
+                }
+                ".global" | ".const" | ".shared" => {
+                    let variables = self.variables(external)?;
+                    module.variables.extend(variables);
+                    return Ok(());
+                }
+                ".entry" => {
+                    self.next();
+                    let entry = self.entry()?;
+                    module.entries.push(entry);
+                    return Ok(());
+                }
+                ".func" => return self.error("device functions (.func) are not supported by this emulator"),
+                _ => {
+                    let found = shown(self.peek());
+                    return self
+                        .error(format!("{found} is not known here, or not supported by this emulator"));
+                }
+            }
+        }
+    }
+
+    /// `.shared .align 16 .v4 .b32 name[4][2] = {...}, other;`
+    fn variables(&mut self, external: bool) -> Parsed<Vec<Variable>> {
+        let space = self.word()?.trim_start_matches('.').to_owned();
+        let mut first = Variable {
+            line: self.line(),
+            space,
+            name: String::new(),
+            ty: String::new(),
+            vector: 1,
+            align: None,
+            len: Some(1),
+            init: Vec::new(),
+            external,
+        };
+        self.variable_type(&mut first)?;
+        let mut variables = Vec::new();
+        loop {
+            let mut variable = first.clone();
+            self.variable_name(&mut variable)?;
+            variables.push(variable);
+            if !self.take(',') {
+                self.expect(';')?;
+                return Ok(variables);
+            }
+        }
+    }
+
+    /// What stands before a variable's name.
+    fn variable_type(&mut self, variable: &mut Variable) -> Parsed<()> {
+        while let Some(word) = self.peek_word().strip_prefix('.').map(str::to_owned) {
+            self.next();
+            match word.as_str() {
+                "align" => {
+                    let align = self.count()?;
+                    if !align.is_power_of_two() || align > 1 << 16 {
+                        return self.error("an alignment is a power of two");
+                    }
+                    variable.align = Some(align as u32);
+                }
+                "v2" => variable.vector = 2,
+                "v4" => variable.vector = 4,
+                ty if type_bits(ty).is_some() && variable.ty.is_empty() => variable.ty = word,
+                _ => return self.error(format!("Unknown type or attribute '.{word}' of a variable")),
+            }
+        }
+        if variable.ty.is_empty() {
+            return self.error("a variable needs a type");
+        }
+        Ok(())
+    }
+
+    fn variable_name(&mut self, variable: &mut Variable) -> Parsed<()> {
+        variable.line = self.line();
+        variable.name = self.word()?;
+        while self.take('[') {
+            if self.take(']') {
+                variable.len = None;
+                continue;
+            }
+            let len = self.count()?;
+            variable.len = match variable.len.and_then(|before| before.checked_mul(len)) {
+                Some(len) if len <= 1 << 40 => Some(len),
+                _ => return self.error("an array is too long"),
+            };
+            self.expect(']')?;
+        }
+        if self.take('=') {
+            if !matches!(variable.space.as_str(), "global" | "const") {
+                return self.error("only .global and .const variables have initial values");
+            }
+            self.initial(&mut variable.init)?;
+            variable.len = variable.len.or(Some(variable.init.len() as u64));
+        }
+        Ok(())
+    }
+
+    /// One value, or many in braces within braces.
+    fn initial(&mut self, init: &mut Vec<Initial>) -> Parsed<()> {
+        let mut depth = 0usize;
+        loop {
+            match self.peek().clone() {
+                Token::Sign('{') if depth < NESTING_MAX => {
+                    depth += 1;
+                    self.next();
+                    continue;
+                }
+                Token::Sign('}') => {}
+                _ if init.len() >= INITIAL_MAX => return self.error("too many initial values"),
+                Token::Word(name) => {
+                    self.next();
+                    let offset = if self.take('+') { self.int()? as i64 } else { 0 };
+                    init.push(Initial::Symbol(name, offset));
+                }
+                Token::Float(bits, width) => {
+                    self.next();
+                    init.push(Initial::Float(bits, width));
+                }
+                _ => init.push(Initial::Int(self.int()?)),
+            }
+            loop {
+                if depth == 0 {
+                    return Ok(());
+                }
+                if self.take(',') {
+                    break;
+                }
+                self.expect('}')?;
+                depth -= 1;
+            }
+        }
+    }
+
+    fn entry(&mut self) -> Parsed<Entry> {
+        let mut entry = Entry { line: self.line(), name: self.word()?, ..Entry::default() };
+        if self.take('(') {
+            while !self.take(')') {
+                if !entry.params.is_empty() {
+                    self.expect(',')?;
+                }
+                entry.params.push(self.param()?);
+            }
+        }
+        while let Some(name) = self.peek_word().strip_prefix('.').map(str::to_owned) {
+            self.entry_directive(&mut entry, name)?;
+        }
+        self.expect('{')?;
+        self.body(&mut entry)?;
+        Ok(entry)
+    }
+
+    fn entry_directive(&mut self, entry: &mut Entry, name: String) -> Parsed<()> {
+        self.next();
+        let known = ["maxntid", "reqntid", "maxnreg", "minnctapersm", "maxnctapersm"];
+        if name == "pragma" {
+            return self.pragma();
+        }
+        if !known.contains(&name.as_str()) {
+            return self.error(format!("'.{name}' is not supported by this emulator"));
+        }
+        let mut numbers = vec![self.count()?];
+        while self.take(',') {
+            numbers.push(self.count()?);
+        }
+        entry.directives.push((name, numbers));
+        Ok(())
+    }
+
+    /// Advice to the compiler, which does not change results.
+    fn pragma(&mut self) -> Parsed<()> {
+        loop {
+            match self.next() {
+                Token::Text(text)
+                    if ["nounroll", "used_bytes_mask"].iter().any(|known| text.starts_with(known)) => {}
+                Token::Text(text) => {
+                    return self.error(format!("Unknown pragma \"{}\"", text.escape_debug()));
+                }
+                _ => return self.error("a pragma is a text in quotes"),
+            }
+            if !self.take(',') {
+                return self.expect(';');
+            }
+        }
+    }
+
+    fn param(&mut self) -> Parsed<Variable> {
+        if self.peek_word() != ".param" {
+            return self.error("a parameter begins with .param");
+        }
+        self.next();
+        let mut variable = Variable {
+            line: self.line(),
+            space: "param".into(),
+            name: String::new(),
+            ty: String::new(),
+            vector: 1,
+            align: None,
+            len: Some(1),
+            init: Vec::new(),
+            external: false,
+        };
+        // `.ptr .global .align 8` says where a pointer leads, which compilers use and results do not depend on.
+        while let Some(word) = self.peek_word().strip_prefix('.').map(str::to_owned) {
+            if word != "ptr" {
+                self.variable_type(&mut variable)?;
+                continue;
+            }
+            self.next();
+            if matches!(self.peek_word(), ".global" | ".const" | ".shared" | ".local") {
+                self.next();
+            }
+            if self.peek_word() == ".align" {
+                self.next();
+                self.count()?;
+            }
+        }
+        self.variable_name(&mut variable)?;
+        Ok(variable)
+    }
+
+    fn body(&mut self, entry: &mut Entry) -> Parsed<()> {
+        self.scopes = vec![HashMap::new()];
+        self.declared.clear();
+        loop {
+            if self.take('{') {
+                if self.scopes.len() >= NESTING_MAX {
+                    return self.error(format!("blocks are nested more than {NESTING_MAX} deep"));
+                }
+                self.scopes.push(HashMap::new());
+            } else if self.take('}') {
+                self.scopes.pop();
+                if self.scopes.is_empty() {
+                    return Ok(());
+                }
+            } else {
+                self.statement(entry)?;
+            }
+        }
+    }
+
+    fn statement(&mut self, entry: &mut Entry) -> Parsed<()> {
+        match self.peek_word() {
+            ".reg" => return self.registers(entry),
+            ".shared" | ".local" => {
+                let variables = self.variables(false)?;
+                entry.variables.extend(variables);
+                return Ok(());
+            }
+            ".pragma" => {
+                self.next();
+                return self.pragma();
+            }
+            directive if directive.starts_with('.') => {
+                return self.error(format!("'{directive}' is not supported by this emulator"));
+            }
+            _ => {}
+        }
+        let is_label = matches!(self.peek(), Token::Word(_))
+            && self.tokens.get(self.at + 1).is_some_and(|(token, _)| *token == Token::Sign(':'));
+        if is_label {
+            let name = self.word()?;
+            self.expect(':')?;
+            entry.body.push(Statement::Label(name));
+            return Ok(());
+        }
+        let instruction = self.instruction()?;
+        entry.body.push(Statement::Instruction(instruction));
+        Ok(())
+    }
+
+    /// `.reg .b32 %r<8>, %x;`
+    fn registers(&mut self, entry: &mut Entry) -> Parsed<()> {
+        self.next();
+        let ty = self.word()?.trim_start_matches('.').to_owned();
+        if ty != "pred" && type_bits(&ty).is_none() {
+            return self.error(format!("'.{ty}' is not a type that registers can have here"));
+        }
+        loop {
+            let name = self.word()?;
+            if self.take('<') {
+                let count = self.count()?;
+                if count + entry.registers.len() as u64 > REGISTERS_MAX {
+                    return self.error(format!("there are more than {REGISTERS_MAX} registers"));
+                }
+                self.expect('>')?;
+                for number in 0..count {
+                    self.declare(entry, format!("{name}{number}"), &ty)?;
+                }
+            } else {
+                self.declare(entry, name, &ty)?;
+            }
+            if !self.take(',') {
+                return self.expect(';');
+            }
+        }
+    }
+
+    fn declare(&mut self, entry: &mut Entry, name: String, ty: &str) -> Parsed<()> {
+        let mut own = name.clone();
+        if self.declared.contains(&own) {
+            self.renamed += 1;
+            // No name in the text has this sign.
+            own = format!("{name}#{}", self.renamed);
+        }
+        let scope = self.scopes.last_mut().expect("a body has a block");
+        if scope.insert(name.clone(), own.clone()).is_some() {
+            return self.error(format!("Duplicate definition of '{name}'"));
+        }
+        self.declared.insert(own.clone());
+        entry.registers.push((own, ty.to_owned()));
+        Ok(())
+    }
+
+    fn register(&self, name: &str) -> Option<String> {
+        self.scopes.iter().rev().find_map(|scope| scope.get(name)).cloned()
+    }
+
+    fn instruction(&mut self) -> Parsed<Instruction> {
+        let line = self.line();
+        let guard = if self.take('@') {
+            let negated = self.take('!');
+            let name = self.word()?;
+            let own = self.register(&name);
+            Some((own.map_or_else(|| self.error(format!("Unknown register '{name}'")), Ok)?, negated))
+        } else {
+            None
+        };
+        let name = self.word()?;
+        let mut parts = name.split('.').map(str::to_owned);
+        let opcode = parts.next().unwrap_or_default();
+        let modifiers: Vec<String> = parts.collect();
+        let is_name = |part: &str| part.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+        if !is_name(&opcode) || !modifiers.iter().all(|part| is_name(part)) {
+            return Err(Error { line, message: format!("'{name}' is not an instruction") });
+        }
+        let mut operands = Vec::new();
+        if !self.is(';') {
+            operands.push(self.operand(0)?);
+            while self.take(',') {
+                operands.push(self.operand(0)?);
+            }
+        }
+        self.expect(';')?;
+        Ok(Instruction { line, guard, opcode, modifiers, operands })
+    }
+
+    fn operand(&mut self, depth: usize) -> Parsed<Operand> {
+        if depth > 2 {
+            return self.error("operands are nested too deep");
+        }
+        match self.peek().clone() {
+            Token::Sign('[') => {
+                self.next();
+                let base = self.operand(depth + 1)?;
+                let offset = self.offset()?;
+                self.expect(']')?;
+                Ok(Operand::Address(Box::new(base), offset))
+            }
+            Token::Sign('{') => {
+                self.next();
+                let mut parts = vec![self.operand(depth + 1)?];
+                while self.take(',') {
+                    parts.push(self.operand(depth + 1)?);
+                }
+                self.expect('}')?;
+                Ok(Operand::Vector(parts))
+            }
+            Token::Sign('!') => {
+                self.next();
+                match self.name()? {
+                    Operand::Register(name) => Ok(Operand::Not(name)),
+                    _ => self.error("only a predicate can be negated"),
+                }
+            }
+            Token::Sign('-') => {
+                self.next();
+                match self.next() {
+                    Token::Int(value) => Ok(Operand::Int(-value)),
+                    Token::Float(bits, width) => Ok(Operand::Float(bits ^ 1 << (width - 1), width)),
+                    _ => self.error("a minus sign stands before a number"),
+                }
+            }
+            Token::Int(value) => {
+                self.next();
+                Ok(Operand::Int(value))
+            }
+            Token::Float(bits, width) => {
+                self.next();
+                Ok(Operand::Float(bits, width))
+            }
+            Token::Word(_) => {
+                let first = self.name()?;
+                if !self.take('|') {
+                    return Ok(first);
+                }
+                let second = self.name()?;
+                Ok(Operand::Pair(Box::new(first), Box::new(second)))
+            }
+            other => self.error(format!("expected an operand, found {}", shown(&other))),
+        }
+    }
+
+    /// `+ 16`, `- 4` or `+-4` behind an address's base.
+    fn offset(&mut self) -> Parsed<i64> {
+        let sign = match self.peek() {
+            Token::Sign('+') => 1,
+            Token::Sign('-') => -1,
+            _ => return Ok(0),
+        };
+        self.next();
+        let value = sign * self.int()?;
+        i64::try_from(value).or_else(|_| self.error("an offset has more than 64 bits"))
+    }
+
+    fn name(&mut self) -> Parsed<Operand> {
+        let name = self.word()?;
+        if name == "_" {
+            return Ok(Operand::Discard);
+        }
+        if let Some(own) = self.register(&name) {
+            return Ok(Operand::Register(own));
+        }
+        // Special registers are known by what reads them.
+        Ok(if name.starts_with('%') { Operand::Register(name) } else { Operand::Symbol(name) })
+    }
+}
+
+/// How many bits a fundamental type of a variable or register has.
+pub(crate) fn type_bits(ty: &str) -> Option<u32> {
+    Some(match ty {
+        "b8" | "u8" | "s8" => 8,
+        "b16" | "u16" | "s16" | "f16" | "bf16" => 16,
+        "b32" | "u32" | "s32" | "f32" | "f16x2" | "bf16x2" => 32,
+        "b64" | "u64" | "s64" | "f64" => 64,
+        _ => return None,
+    })
+}
+
+fn shown(token: &Token) -> String {
+    match token {
+        Token::Word(word) => format!("'{}'", word.chars().take(80).collect::<String>()),
+        Token::Int(value) => format!("'{value}'"),
+        Token::Float(..) => "a float".into(),
+        Token::Text(_) => "a text in quotes".into(),
+        Token::Sign(sign) => format!("'{sign}'"),
+        Token::End => "the end of the text".into(),
+    }
+}
