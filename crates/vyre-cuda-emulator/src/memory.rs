@@ -205,13 +205,26 @@ impl Block {
             let part = &mut buffer[..(byte_len - at).min(4096) as usize];
             source.read(source_offset + at, part);
             self.write(offset + at, part);
-            for byte in at..at + part.len() as u64 {
-                if !source.is_written(source_offset + byte) {
-                    let bit = offset + byte;
-                    self.written[(bit / 64) as usize].fetch_and(!(1 << (bit % 64)), Relaxed);
-                }
+            if !source.is_all_written(source_offset + at, part.len() as u64) {
+                self.copy_unwritten(offset + at, source, source_offset + at, part.len() as u64);
             }
         }
+    }
+
+    /// Counts bytes as unwritten that are unwritten elsewhere.
+    fn copy_unwritten(&self, offset: u64, source: &Block, source_offset: u64, byte_len: u64) {
+        for byte in 0..byte_len {
+            if !source.is_written(source_offset + byte) {
+                let bit = offset + byte;
+                self.written[(bit / 64) as usize].fetch_and(!(1 << (bit % 64)), Relaxed);
+            }
+        }
+    }
+
+    /// Whether all bytes of a range are known to be written. It looks at groups of 64, so it may miss that at the ends.
+    fn is_all_written(&self, offset: u64, byte_len: u64) -> bool {
+        let (first, last) = (offset / 64, (offset + byte_len - 1) / 64);
+        self.written[first as usize..=last as usize].iter().all(|bits| bits.load(Relaxed) == u64::MAX)
     }
 
     fn is_written(&self, offset: u64) -> bool {

@@ -126,9 +126,12 @@ impl Context {
             | Code::CUDA_ERROR_LAUNCH_TIMEOUT
             | Code::CUDA_ERROR_MISALIGNED_ADDRESS
             | Code::CUDA_ERROR_ILLEGAL_INSTRUCTION
+            | Code::CUDA_ERROR_INVALID_ADDRESS_SPACE
             | Code::CUDA_ERROR_INVALID_PC
             | Code::CUDA_ERROR_ASSERT
             | Code::CUDA_ERROR_ECC_UNCORRECTABLE
+            | Code::CUDA_ERROR_NVLINK_UNCORRECTABLE
+            | Code::CUDA_ERROR_EXTERNAL_DEVICE
             | Code::CUDA_ERROR_HARDWARE_STACK_ERROR
             | Code::CUDA_ERROR_CONTEXT_IS_DESTROYED
             | Code::CUDA_ERROR_UNKNOWN => {

@@ -26,8 +26,9 @@ pub(crate) struct Block {
 
 /// Sizes differ by an eighth at most, so that memory of one dispatch fits the next.
 fn size_class(byte_len: usize) -> usize {
-    let step = (byte_len.next_power_of_two() / 16).max(256);
-    byte_len.max(1).next_multiple_of(step)
+    // A size without a class is more than any device has: it is asked for as it is, and refused.
+    let step = byte_len.checked_next_power_of_two().map_or(256, |power| (power / 16).max(256));
+    byte_len.max(1).checked_next_multiple_of(step).unwrap_or(byte_len)
 }
 
 impl Pool {
@@ -127,6 +128,21 @@ impl Drop for Pinned {
         if self.context.can_tidy() {
             // SAFETY: it was allocated by `malloc_host`, and nothing on the device uses it.
             let _ = unsafe { result::free_host(self.address.cast()) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size_class;
+
+    #[test]
+    fn a_size_class_has_room_and_wastes_an_eighth_at_most() {
+        assert_eq!([0, 1, 256, 257].map(size_class), [256, 256, 256, 512]);
+        for byte_len in (4096..1 << 20).step_by(4093).chain([usize::MAX / 2 - 7, usize::MAX - 3, usize::MAX])
+        {
+            let size = size_class(byte_len);
+            assert!(byte_len <= size && size - byte_len <= byte_len / 8, "{byte_len}: {size}");
         }
     }
 }

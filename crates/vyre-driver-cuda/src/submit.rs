@@ -313,8 +313,10 @@ impl Graph {
             result::stream::begin_capture(lane.stream, mode).map_err(fault)?;
             (enqueue(), result::stream::end_capture(lane.stream))
         };
+        // Made before the errors are looked at, so that what was captured is destroyed whatever came of it.
+        let captured = captured.map(|graph| Graph { graph, executable: std::ptr::null_mut() });
         enqueued?;
-        let mut graph = Graph { graph: captured.map_err(fault)?, executable: std::ptr::null_mut() };
+        let mut graph = captured.map_err(fault)?;
         // SAFETY: the graph was just captured.
         graph.executable =
             unsafe { result::graph::instantiate(graph.graph, sys::CUgraphInstantiate_flags(0)) }

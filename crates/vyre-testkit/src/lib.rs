@@ -3,6 +3,7 @@
 //! - [`any`] makes programs that need not be valid, for round trips of the text and wire forms.
 //! - [`compare`] runs generated programs on the reference and compares bytes.
 //! - [`dense`] makes small valid programs that are all control flow, locals and memory.
+//! - [`contract`] has the tests that every backend runs, and what they are made of.
 //! - [`property`] runs a property over many seeds.
 //! - [`repo`] finds the files of the repository, and [`ops_page`] writes one of them.
 //! - [`optimiser`] checks that passes keep results.
@@ -12,6 +13,7 @@
 
 pub mod any;
 pub mod compare;
+pub mod contract;
 pub mod dense;
 pub mod fuzz;
 pub mod math_page;

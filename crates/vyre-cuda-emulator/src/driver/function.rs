@@ -117,20 +117,35 @@ extern "C" fn cuFuncGetParamInfo(
     })
 }
 
-/// Registers that a warp takes: they are given out in units.
-pub(super) fn registers_of_warp(kernel: &Kernel) -> u32 {
-    kernel.registers.max(1).next_multiple_of(8) * WARP
+/// What a kernel takes of a multiprocessor, and its limit.
+#[derive(Clone, Copy)]
+pub(super) struct Needs {
+    registers: u32,
+    shared_bytes: u32,
+    threads_max: u32,
+}
+
+impl Needs {
+    pub(super) fn of(kernel: &Kernel) -> Needs {
+        let &Kernel { registers, shared_bytes, threads_max, .. } = kernel;
+        Needs { registers, shared_bytes, threads_max }
+    }
+
+    /// Registers that a warp takes: they are given out in units.
+    pub(super) fn registers_of_warp(self) -> u32 {
+        self.registers.max(1).next_multiple_of(8) * WARP
+    }
 }
 
 /// How many blocks of a kernel one multiprocessor holds at once.
-pub(super) fn blocks_per_multiprocessor(model: &Model, kernel: &Kernel, threads: u32, dynamic: u32) -> u32 {
+pub(super) fn blocks_per_multiprocessor(model: &Model, kernel: Needs, threads: u32, dynamic: u32) -> u32 {
     let shared = u64::from(kernel.shared_bytes) + u64::from(dynamic);
     if threads == 0 || threads > kernel.threads_max || shared > u64::from(model.shared_per_block_optin) {
         return 0;
     }
     let warps = threads.div_ceil(WARP);
     // A multiprocessor has four parts, each with a quarter of the registers; a warp's are all in one.
-    let warps_by_registers = model.registers_per_multiprocessor / 4 / registers_of_warp(kernel) * 4;
+    let warps_by_registers = model.registers_per_multiprocessor / 4 / kernel.registers_of_warp() * 4;
     let warps_by_threads = model.threads_per_multiprocessor / WARP;
     let shared = (shared as u32 + model.shared_reserved).next_multiple_of(128);
     let by_shared = model.shared_per_multiprocessor.checked_div(shared).unwrap_or(u32::MAX);
@@ -142,7 +157,12 @@ fn occupancy(out: Out<i32>, function: usize, threads: i32, dynamic: usize) -> u3
         let function = function_of(context, function)?;
         let threads = u32::try_from(threads).map_err(|_| invalid("a negative number of threads"))?;
         let dynamic = u32::try_from(dynamic).unwrap_or(u32::MAX);
-        out.set(blocks_per_multiprocessor(&context.device.model, function.kernel(), threads, dynamic) as i32)
+        out.set(blocks_per_multiprocessor(
+            &context.device.model,
+            Needs::of(function.kernel()),
+            threads,
+            dynamic,
+        ) as i32)
     })
 }
 
@@ -182,7 +202,7 @@ extern "C" fn cuOccupancyMaxPotentialBlockSize(
             return Err(Fault::new(Code::NotSupported, "shared memory by the block's size"));
         }
         let function = function_of(context, function)?;
-        let (model, kernel) = (&context.device.model, function.kernel());
+        let (model, kernel) = (&context.device.model, Needs::of(function.kernel()));
         let most = if limit > 0 { kernel.threads_max.min(limit as u32) } else { kernel.threads_max };
         let dynamic = u32::try_from(dynamic).unwrap_or(u32::MAX);
         let blocks = |threads| blocks_per_multiprocessor(model, kernel, threads, dynamic);
@@ -200,18 +220,9 @@ mod tests {
     #[test]
     fn blocks_fit_by_the_scarcest_resource() {
         let model = Model::of(90).expect("it is known");
-        let kernel = |registers, shared_bytes| Kernel {
-            name: String::new(),
-            params: Vec::new(),
-            shared_bytes,
-            local_bytes: 0,
-            const_bytes: 0,
-            registers,
-            threads_max: 1024,
-            block: None,
-        };
         let blocks = |registers, shared, threads, dynamic| {
-            blocks_per_multiprocessor(&model, &kernel(registers, shared), threads, dynamic)
+            let needs = Needs { registers, shared_bytes: shared, threads_max: 1024 };
+            blocks_per_multiprocessor(&model, needs, threads, dynamic)
         };
         assert_eq!(blocks(32, 0, 256, 0), 8);
         assert_eq!(blocks(16, 0, 32, 0), 32);

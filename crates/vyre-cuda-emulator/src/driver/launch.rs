@@ -3,7 +3,7 @@
 
 use super::context::Context;
 use super::ffi::In;
-use super::function::{Function, blocks_per_multiprocessor, function_of, registers_of_warp};
+use super::function::{Function, Needs, blocks_per_multiprocessor, function_of};
 use super::operation::Operation;
 use super::stream::{enqueue, stream_of};
 use super::{Call, invalid, with_context};
@@ -120,7 +120,7 @@ impl Request {
     }
 
     fn check_registers(&self, context: &Context, kernel: &Kernel) -> Call {
-        let asked = self.threads().div_ceil(32) * u64::from(registers_of_warp(kernel));
+        let asked = self.threads().div_ceil(32) * u64::from(Needs::of(kernel).registers_of_warp());
         let most = context.device.model.registers_per_multiprocessor;
         if asked > u64::from(most) {
             let message = format!("a block takes {asked} registers, and the device has {most}");
@@ -131,7 +131,8 @@ impl Request {
 
     fn check_cooperative(&self, context: &Context, kernel: &Kernel) -> Call {
         let model = &context.device.model;
-        let of_each = blocks_per_multiprocessor(model, kernel, self.threads() as u32, self.shared_bytes);
+        let of_each =
+            blocks_per_multiprocessor(model, Needs::of(kernel), self.threads() as u32, self.shared_bytes);
         let most = u64::from(of_each) * u64::from(model.multiprocessors);
         let asked: u64 = self.grid.iter().map(|axis| u64::from(*axis)).fold(1, u64::saturating_mul);
         if asked > most {

@@ -277,7 +277,8 @@ extern "C" fn cuModuleUnload(module: usize) -> u32 {
         owner.synchronize()?;
         driver.modules.remove(module.handle)?;
         driver.functions.retain(|function| !Arc::ptr_eq(&function.module, &module));
-        module.loaded.addresses.iter().try_for_each(|address| owner.heap.free(*address))
+        module.loaded.unload(&owner.heap);
+        Ok(())
     })
 }
 

@@ -10,8 +10,8 @@ use super::warp::{Copy, Warp, each};
 use crate::fault::{Code, Fault};
 
 /// Where generic addresses lead to shared and to local memory.
-const SHARED_WINDOW: u64 = 1 << 48;
-const LOCAL_WINDOW: u64 = 1 << 49;
+const SHARED_WINDOW: u64 = 1 << 60;
+const LOCAL_WINDOW: u64 = 1 << 61;
 
 /// Memory that an address leads to.
 #[derive(Clone, Copy)]

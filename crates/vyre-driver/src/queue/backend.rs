@@ -339,6 +339,8 @@ impl<Q: Queue> VyreBackend for QueueBackend<Q> {
     }
 
     fn download_resident_into(&self, resource: &Resource, out: &mut Vec<u8>) -> Result<(), BackendError> {
+        // A backend that was shut down has no handles left, and must not call this one lost.
+        self.queue()?;
         let byte_len = self.resident_byte_len(resource)?;
         self.download_resident_range_into(resource, 0, byte_len, out)
     }

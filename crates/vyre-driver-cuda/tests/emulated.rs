@@ -1,0 +1,304 @@
+//! What hardware does not do on demand: devices of several models side by side, little memory, and devices, copies and
+//! allocations that fail. Each test runs in a process of its own, with emulated devices; with others it prints `SKIP`.
+//!
+//! The rule behind all of them: a call gives the right bytes or an error with its code and a `Fix:`, never wrong bytes, never a
+//! hang; and after `try_recover`, where the device is lost, the next call is right.
+
+mod common;
+
+use common::{numbered, on_emulated, subject};
+use std::time::{Duration, Instant};
+use vyre_driver::{
+    BackendError, DispatchConfig, ErrorCode, ResidentDispatchStep, ResidentReadRange, VyreBackend,
+};
+use vyre_driver_cuda::CudaBackend;
+use vyre_testkit::contract::{self, code, increment, words, works};
+
+/// The first of the emulated devices.
+fn first() -> CudaBackend {
+    numbered(0).expect("it is emulated")
+}
+
+const MODELS: [u32; 8] = [70, 75, 80, 86, 89, 90, 100, 120];
+
+#[test]
+fn every_model_says_what_it_is_and_works_up_to_its_limits() {
+    let all = MODELS.map(|sm| format!("sm_{sm}")).join(",");
+    if !on_emulated("every_model_says_what_it_is_and_works_up_to_its_limits", &all, "") {
+        return;
+    }
+    for (ordinal, sm) in (0..).zip(MODELS) {
+        let backend = numbered(ordinal).unwrap_or_else(|error| panic!("sm_{sm}: {error}"));
+        assert_eq!(backend.device_name(), format!("vyre emulated sm_{sm}"));
+        assert_eq!(backend.supports_tensor_cores(), sm >= 80, "sm_{sm}");
+        assert_eq!(backend.supports_bf16(), sm >= 80, "sm_{sm}");
+        assert!(backend.supports_grid_sync(), "sm_{sm}");
+        let subject = subject(backend);
+        contract::all_of_the_workgroup_memory_can_be_had(&subject);
+        contract::limits_are_named(&subject);
+    }
+    assert_eq!(code(numbered(MODELS.len() as u32).map(drop)), ErrorCode::Unavailable);
+}
+
+#[test]
+fn two_devices_of_one_process_keep_apart() {
+    if !on_emulated("two_devices_of_one_process_keep_apart", "sm_90,sm_120", "") {
+        return;
+    }
+    let open = |ordinal| subject(numbered(ordinal).expect("it is emulated"));
+    contract::two_backends_of_one_process_keep_apart(&open(0), &open(1));
+    contract::two_backends_of_one_process_keep_apart(&open(1), &open(0));
+    // Threads go from one device to the other, and copies overlap.
+    let (first, second) = (open(0), open(1));
+    std::thread::scope(|scope| {
+        scope.spawn(|| contract::large_copies_are_whole(&first));
+        scope.spawn(|| contract::large_copies_are_whole(&second));
+        scope.spawn(|| [&first, &second].repeat(50).into_iter().for_each(|one| works(&**one)));
+    });
+}
+
+const MIB: usize = 1 << 20;
+
+/// Allocations of 16 MiB until there is no more, and how many there were. They are given back.
+fn fill(backend: &CudaBackend) -> usize {
+    let mut taken = Vec::new();
+    let error = loop {
+        match backend.allocate_resident(16 * MIB) {
+            Ok(resource) if taken.len() < 100 => taken.push(resource),
+            Ok(_) => panic!("100 allocations of 16 MiB fit 256 MiB"),
+            Err(error) => break error,
+        }
+    };
+    assert!(
+        matches!(error, BackendError::OutOfMemory { requested_bytes, .. } if requested_bytes == 16 << 20)
+    );
+    assert!(!backend.device_lost());
+    // What is not there for a dispatch is an error of the same kind.
+    let large = DispatchConfig { output_sizes: vec![64 * MIB], ..DispatchConfig::default() };
+    assert_eq!(code(backend.dispatch(&increment(), &[], &large)), ErrorCode::OutOfMemory);
+    let count = taken.len();
+    taken.into_iter().for_each(|resource| backend.free_resident(resource).expect("it is free"));
+    count
+}
+
+#[test]
+fn memory_that_runs_out_is_an_error_and_is_had_again() {
+    if !on_emulated("memory_that_runs_out_is_an_error_and_is_had_again", "sm_90:memory=256MiB", "") {
+        return;
+    }
+    let backend = first();
+    let count = fill(&backend);
+    assert!((10..=16).contains(&count), "{count} allocations of 16 MiB in 256 MiB");
+    // What the pool keeps in other sizes makes room: far more in all than the device has.
+    for turn in 0..24 {
+        let resource = backend.allocate_resident((90 + turn) * MIB).expect("what was freed is had again");
+        backend.free_resident(resource).expect("it is free");
+    }
+    works(&backend);
+    // A device that was lost while it was full gives all of its memory to the one that follows.
+    let taken: Vec<_> = (0..count - 1).map(|_| backend.allocate_resident(16 * MIB)).collect();
+    assert!(taken.iter().all(Result::is_ok));
+    backend.lose_device();
+    backend.try_recover().expect("it recovers");
+    assert_eq!(fill(&backend), count);
+    works(&backend);
+    backend.shutdown().expect("it shuts down");
+    assert_eq!(fill(&first()), count, "a backend that was shut down holds nothing");
+}
+
+/// One launch, in a form and of a size that change from turn to turn. Wrong bytes panic.
+fn turn(backend: &CudaBackend, turn: u32) -> Result<(), BackendError> {
+    // Sizes of different classes, so that the pool seldom has one; every seventh goes through the ring of large copies.
+    let count = if turn.is_multiple_of(7) { 800_003 + turn * 50_000 } else { 300 + turn * 4096 };
+    let (program, input) = (increment(), words(turn..turn + count));
+    let expected = words(turn + 1..turn + count + 1);
+    let plain = DispatchConfig::default();
+    let found = match turn % 5 {
+        0 => backend.dispatch_borrowed(&program, &[&input], &plain)?.remove(0),
+        1 => {
+            let timeout = Some(Duration::from_secs(600));
+            let config = DispatchConfig { timeout, ..DispatchConfig::default() };
+            backend.dispatch_borrowed_timed(&program, &[&input], &config)?.outputs.remove(0)
+        }
+        2 => {
+            let pipeline = backend.compile_native(&program, &plain)?.expect("there is something to keep");
+            pipeline.dispatch(&[&input], &plain)?.remove(0)
+        }
+        3 => backend.dispatch_async(&program, &[input], &plain)?.await_result()?.remove(0),
+        _ => return resident_turn(backend, &input, &expected),
+    };
+    assert!(found == expected, "turn {turn}");
+    Ok(())
+}
+
+/// A launch on resident memory: if it fails, what it may have written is not to be had.
+fn resident_turn(backend: &CudaBackend, input: &[u8], expected: &[u8]) -> Result<(), BackendError> {
+    let program = increment();
+    let resources = [backend.allocate_resident(input.len())?];
+    backend.upload_resident(&resources[0], input)?;
+    let grid_override = Some([(input.len() as u32 / 4).div_ceil(64), 1, 1]);
+    let step = ResidentDispatchStep { program: &program, resources: &resources, grid_override };
+    let range = ResidentReadRange { resource: &resources[0], byte_offset: 4, byte_len: input.len() - 4 };
+    let mut found = Vec::new();
+    let ran = backend.dispatch_resident_sequence_read_ranges_into(&[step], &[range], &mut [&mut found]);
+    match ran {
+        Ok(()) => assert!(found == expected[4..], "resident memory"),
+        Err(_) => {
+            let left = code(backend.download_resident(&resources[0]));
+            assert!([ErrorCode::BadHandle, ErrorCode::DeviceLost].contains(&left), "{left}");
+        }
+    }
+    let [resource] = resources;
+    // A device that is lost has nothing to free.
+    let freed = backend.free_resident(resource);
+    ran.and(freed)
+}
+
+/// Turns on a device that meets faults, recovered where it is lost: the codes of the turns that failed.
+fn survive(backend: &CudaBackend, turns: u32) -> Vec<ErrorCode> {
+    let mut codes = Vec::new();
+    for at in 0..turns {
+        let Err(error) = turn(backend, at) else { continue };
+        assert!(error.to_string().contains("Fix:"), "turn {at}: {error}");
+        assert_eq!(error.code() == ErrorCode::DeviceLost, backend.device_lost(), "turn {at}: {error}");
+        if backend.device_lost() {
+            assert_eq!(code(turn(backend, at)), ErrorCode::DeviceLost);
+            backend.try_recover().expect("it recovers");
+        }
+        codes.push(error.code());
+    }
+    (0..3).for_each(|_| works(backend));
+    codes
+}
+
+/// Losses by launch, one for each form of the call.
+fn losses(test: &str, fault: &str) {
+    let launches = [3, 9, 15, 21, 27];
+    let faults: String = launches.iter().map(|launch| format!("launch {launch}: {fault}\n")).collect();
+    if !on_emulated(test, "sm_90", &faults) {
+        return;
+    }
+    let codes = survive(&first(), 40);
+    assert!(codes.len() >= launches.len(), "{codes:?}");
+    assert!(codes.iter().all(|code| *code == ErrorCode::DeviceLost), "{codes:?}");
+}
+
+#[test]
+fn a_device_that_is_lost_at_a_launch_recovers() {
+    losses("a_device_that_is_lost_at_a_launch_recovers", "lost");
+}
+
+#[test]
+fn a_device_with_a_memory_error_recovers() {
+    losses("a_device_with_a_memory_error_recovers", "ecc");
+}
+
+#[test]
+fn a_device_after_an_illegal_address_recovers() {
+    losses("a_device_after_an_illegal_address_recovers", "illegal address");
+}
+
+#[test]
+fn a_loss_within_a_repeated_sequence_recovers() {
+    if !on_emulated("a_loss_within_a_repeated_sequence_recovers", "sm_90", "launch 20: lost") {
+        return;
+    }
+    let (backend, program) = (first(), increment());
+    let run = || {
+        let resources = [backend.allocate_resident(256).expect("it fits")];
+        let grid_override = Some([1, 1, 1]);
+        let step = ResidentDispatchStep { program: &program, resources: &resources, grid_override };
+        let range = ResidentReadRange { resource: &resources[0], byte_offset: 0, byte_len: 4 };
+        let mut out = Vec::new();
+        let ran = backend.dispatch_resident_repeated_sequence_read_ranges_into(
+            &[step],
+            &[step],
+            100,
+            &[range],
+            &mut [&mut out],
+        );
+        (ran.map(|()| out), resources)
+    };
+    let (lost, [resource]) = run();
+    assert_eq!(code(lost), ErrorCode::DeviceLost);
+    assert_eq!(code(backend.download_resident(&resource)), ErrorCode::DeviceLost);
+    backend.try_recover().expect("it recovers");
+    assert_eq!(code(backend.download_resident(&resource)), ErrorCode::BadHandle);
+    assert_eq!(run().0.expect("it runs"), words([101]));
+}
+
+#[test]
+fn a_loss_beside_other_callers_reaches_them_as_an_error() {
+    if !on_emulated("a_loss_beside_other_callers_reaches_them_as_an_error", "sm_90", "launch 30: lost") {
+        return;
+    }
+    let backend = first();
+    let failed: usize = std::thread::scope(|scope| {
+        let backend = &backend;
+        let caller = |first: u32| {
+            scope.spawn(move || {
+                let results = (first..first + 40).map(|at| turn(backend, at));
+                let failed: Vec<BackendError> = results.filter_map(Result::err).collect();
+                failed.iter().for_each(|error| assert_eq!(error.code(), ErrorCode::DeviceLost, "{error}"));
+                failed.len()
+            })
+        };
+        let callers: Vec<_> = (0..4).map(caller).collect();
+        callers.into_iter().map(|caller| caller.join().expect("it gets right bytes or errors")).sum()
+    });
+    assert!(failed > 0 && backend.device_lost());
+    backend.try_recover().expect("it recovers");
+    (0..20).for_each(|at| turn(&backend, at).expect("it runs"));
+}
+
+#[test]
+fn a_kernel_that_never_ends_loses_the_device_and_no_more() {
+    if !on_emulated("a_kernel_that_never_ends_loses_the_device_and_no_more", "sm_90", "launch 2: hangs") {
+        return;
+    }
+    let backend = first();
+    works(&backend);
+    let kept = backend.allocate_resident(64).expect("it fits");
+    let (timeout, start) = (Some(Duration::from_millis(100)), Instant::now());
+    let config = DispatchConfig { timeout, ..DispatchConfig::default() };
+    assert_eq!(code(backend.dispatch(&increment(), &[words(0..64)], &config)), ErrorCode::DeviceLost);
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+    assert!(backend.device_lost());
+    backend.try_recover().expect("a context opens beside the one that hangs");
+    assert_eq!(code(backend.download_resident(&kept)), ErrorCode::BadHandle);
+    (0..10).for_each(|at| turn(&backend, at).expect("it runs"));
+    backend.shutdown().expect("nothing waits for what hangs");
+}
+
+#[test]
+fn copies_that_fail_are_errors() {
+    let faults: String =
+        [1, 4, 9, 15, 16, 30, 50, 51, 80].map(|copy| format!("copy {copy}: fails\n")).concat();
+    if !on_emulated("copies_that_fail_are_errors", "sm_90", &faults) {
+        return;
+    }
+    assert!(!survive(&first(), 50).is_empty());
+}
+
+#[test]
+fn an_allocation_that_fails_once_is_tried_again() {
+    let faults: String = [3, 7, 12].map(|one| format!("allocation {one}: out of memory\n")).concat();
+    if !on_emulated("an_allocation_that_fails_once_is_tried_again", "sm_90", &faults) {
+        return;
+    }
+    let codes = survive(&first(), 30);
+    assert!(codes.is_empty(), "{codes:?}");
+}
+
+#[test]
+fn allocations_that_fail_again_are_errors_and_the_device_goes_on() {
+    let faults: String =
+        [3, 4, 9, 10, 15, 16, 21, 22].map(|one| format!("allocation {one}: out of memory\n")).concat();
+    if !on_emulated("allocations_that_fail_again_are_errors_and_the_device_goes_on", "sm_90", &faults) {
+        return;
+    }
+    let backend = first();
+    let codes = survive(&backend, 30);
+    assert!(!codes.is_empty() && codes.iter().all(|code| *code == ErrorCode::OutOfMemory), "{codes:?}");
+    assert!(!backend.device_lost());
+}
