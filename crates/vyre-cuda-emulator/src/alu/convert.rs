@@ -195,6 +195,7 @@ fn from_integer(
     Ok(Scalar::plain(fun, dest, &[source]))
 }
 
+#[inline(never)]
 fn float_of<F: Format, const CLAMP: bool>(a: i128, rounding: Rounding) -> u64 {
     let x = Finite { negative: a < 0, mantissa: a.unsigned_abs(), exponent: 0 };
     let result = exact::round::<F>(x, rounding);
@@ -230,6 +231,7 @@ fn to_integer(
     Ok(Scalar::plain(fun, dest, &[source]))
 }
 
+#[inline(never)]
 fn integer_of<F: Format>(a: u64, rounding: Rounding, min: i128, max: i128) -> i128 {
     match exact::unpack::<F>(a) {
         // The top bit of the integer type, whether that is its sign or not.

@@ -3,6 +3,7 @@
 //! A finite float is `mantissa * 2^exponent` with a mantissa of 128 bits. Sums, products, quotients and roots are computed
 //! to more bits than any format keeps; what does not fit is remembered in the lowest bit, which is enough to round in each
 //! of the four ways. f16, bf16 and all directed roundings go this way; f32 and f64 to nearest are the processor's.
+//! The operations are kept out of line, because hundreds of functions on warps call them.
 //! Not here: NaN payloads, flushing and saturation (`float`).
 
 use std::cmp::Ordering;
@@ -87,6 +88,7 @@ impl Finite {
     }
 
     /// The integer next to it, without its sign; `u128::MAX` where it does not fit.
+    #[inline(never)]
     pub(super) fn integral(self, rounding: Rounding) -> u128 {
         if self.exponent <= 0 {
             shift_rounded(self.mantissa, self.exponent.unsigned_abs(), self.negative, rounding)
@@ -100,6 +102,7 @@ impl Finite {
     }
 }
 
+#[inline(never)]
 pub(super) fn unpack<F: Format + ?Sized>(bits: u64) -> Value {
     let negative = bits & F::SIGN != 0;
     let magnitude = bits & (F::SIGN - 1);
@@ -134,6 +137,7 @@ fn shift_rounded(mantissa: u128, shift: u32, negative: bool, rounding: Rounding)
 }
 
 /// The float of a format that a number is rounded to.
+#[inline(never)]
 pub(super) fn round<F: Format + ?Sized>(x: Finite, rounding: Rounding) -> u64 {
     let sign = if x.negative { F::SIGN } else { 0 };
     if x.mantissa == 0 {
@@ -197,6 +201,7 @@ fn product(a: Finite, b: Finite) -> Finite {
     }
 }
 
+#[inline(never)]
 pub(super) fn add<F: Format + ?Sized>(a: u64, b: u64, rounding: Rounding) -> u64 {
     match (unpack::<F>(a), unpack::<F>(b)) {
         (Value::Nan, _) | (_, Value::Nan) => F::NAN,
@@ -206,6 +211,7 @@ pub(super) fn add<F: Format + ?Sized>(a: u64, b: u64, rounding: Rounding) -> u64
     }
 }
 
+#[inline(never)]
 pub(super) fn mul<F: Format + ?Sized>(a: u64, b: u64, rounding: Rounding) -> u64 {
     match (unpack::<F>(a), unpack::<F>(b)) {
         (Value::Nan, _) | (_, Value::Nan) => F::NAN,
@@ -217,6 +223,7 @@ pub(super) fn mul<F: Format + ?Sized>(a: u64, b: u64, rounding: Rounding) -> u64
     }
 }
 
+#[inline(never)]
 pub(super) fn fma<F: Format + ?Sized>(a: u64, b: u64, c: u64, rounding: Rounding) -> u64 {
     match (unpack::<F>(a), unpack::<F>(b), unpack::<F>(c)) {
         (Value::Finite(x), Value::Finite(y), Value::Finite(z)) => {
@@ -228,6 +235,7 @@ pub(super) fn fma<F: Format + ?Sized>(a: u64, b: u64, c: u64, rounding: Rounding
     }
 }
 
+#[inline(never)]
 pub(super) fn div<F: Format + ?Sized>(a: u64, b: u64, rounding: Rounding) -> u64 {
     let negative = (a ^ b) & F::SIGN != 0;
     match (unpack::<F>(a), unpack::<F>(b)) {
@@ -248,6 +256,7 @@ pub(super) fn div<F: Format + ?Sized>(a: u64, b: u64, rounding: Rounding) -> u64
     }
 }
 
+#[inline(never)]
 pub(super) fn sqrt<F: Format + ?Sized>(a: u64, rounding: Rounding) -> u64 {
     match unpack::<F>(a) {
         Value::Nan | Value::Infinite(true) => F::NAN,
