@@ -48,8 +48,8 @@ pub struct Model {
 struct Figures {
     sm: u32,
     of: &'static str,
-    /// What its driver reports, in MiB.
-    memory_mib: u64,
+    /// What its driver reports.
+    memory_kib: u64,
     multiprocessors: u32,
     threads: u32,
     blocks: u32,
@@ -63,14 +63,14 @@ struct Figures {
 
 #[rustfmt::skip]
 const MODELS: [Figures; 8] = [
-    Figures { sm: 70, of: "Tesla V100 SXM2", memory_mib: 16384, multiprocessors: 80, threads: 2048, blocks: 32, shared_kib: 96, l2_kib: 6144, clock_mhz: 1530, memory_mhz: 877, bus_bits: 4096, f32_to_f64: 2 },
-    Figures { sm: 75, of: "Tesla T4", memory_mib: 15360, multiprocessors: 40, threads: 1024, blocks: 16, shared_kib: 64, l2_kib: 4096, clock_mhz: 1590, memory_mhz: 5001, bus_bits: 256, f32_to_f64: 32 },
-    Figures { sm: 80, of: "A100 SXM4 80GB", memory_mib: 80896, multiprocessors: 108, threads: 2048, blocks: 32, shared_kib: 164, l2_kib: 40960, clock_mhz: 1410, memory_mhz: 1593, bus_bits: 5120, f32_to_f64: 2 },
-    Figures { sm: 86, of: "GeForce RTX 3090", memory_mib: 24576, multiprocessors: 82, threads: 1536, blocks: 16, shared_kib: 100, l2_kib: 6144, clock_mhz: 1695, memory_mhz: 9751, bus_bits: 384, f32_to_f64: 64 },
-    Figures { sm: 89, of: "GeForce RTX 4090", memory_mib: 24576, multiprocessors: 128, threads: 1536, blocks: 24, shared_kib: 100, l2_kib: 73728, clock_mhz: 2520, memory_mhz: 10501, bus_bits: 384, f32_to_f64: 64 },
-    Figures { sm: 90, of: "H200 SXM 141GB", memory_mib: 143_156, multiprocessors: 132, threads: 2048, blocks: 32, shared_kib: 228, l2_kib: 61440, clock_mhz: 1980, memory_mhz: 3201, bus_bits: 6144, f32_to_f64: 2 },
-    Figures { sm: 100, of: "B200", memory_mib: 182272, multiprocessors: 148, threads: 2048, blocks: 32, shared_kib: 228, l2_kib: 129536, clock_mhz: 1965, memory_mhz: 3996, bus_bits: 8192, f32_to_f64: 2 },
-    Figures { sm: 120, of: "GeForce RTX 5090", memory_mib: 31744, multiprocessors: 170, threads: 1536, blocks: 24, shared_kib: 100, l2_kib: 98304, clock_mhz: 2407, memory_mhz: 14001, bus_bits: 512, f32_to_f64: 64 },
+    Figures { sm: 70, of: "Tesla V100 SXM2", memory_kib: 16_777_216, multiprocessors: 80, threads: 2048, blocks: 32, shared_kib: 96, l2_kib: 6144, clock_mhz: 1530, memory_mhz: 877, bus_bits: 4096, f32_to_f64: 2 },
+    Figures { sm: 75, of: "Tesla T4", memory_kib: 15_728_640, multiprocessors: 40, threads: 1024, blocks: 16, shared_kib: 64, l2_kib: 4096, clock_mhz: 1590, memory_mhz: 5001, bus_bits: 256, f32_to_f64: 32 },
+    Figures { sm: 80, of: "A100 SXM4 80GB", memory_kib: 82_837_504, multiprocessors: 108, threads: 2048, blocks: 32, shared_kib: 164, l2_kib: 40960, clock_mhz: 1410, memory_mhz: 1593, bus_bits: 5120, f32_to_f64: 2 },
+    Figures { sm: 86, of: "GeForce RTX 3090", memory_kib: 25_165_824, multiprocessors: 82, threads: 1536, blocks: 16, shared_kib: 100, l2_kib: 6144, clock_mhz: 1695, memory_mhz: 9751, bus_bits: 384, f32_to_f64: 64 },
+    Figures { sm: 89, of: "GeForce RTX 4090", memory_kib: 25_165_824, multiprocessors: 128, threads: 1536, blocks: 24, shared_kib: 100, l2_kib: 73728, clock_mhz: 2520, memory_mhz: 10501, bus_bits: 384, f32_to_f64: 64 },
+    Figures { sm: 90, of: "H200 SXM 141GB", memory_kib: 146_591_680, multiprocessors: 132, threads: 2048, blocks: 32, shared_kib: 228, l2_kib: 61440, clock_mhz: 1980, memory_mhz: 3201, bus_bits: 6144, f32_to_f64: 2 },
+    Figures { sm: 100, of: "B200", memory_kib: 186_646_528, multiprocessors: 148, threads: 2048, blocks: 32, shared_kib: 228, l2_kib: 129536, clock_mhz: 1965, memory_mhz: 3996, bus_bits: 8192, f32_to_f64: 2 },
+    Figures { sm: 120, of: "GeForce RTX 5090", memory_kib: 32_505_856, multiprocessors: 170, threads: 1536, blocks: 24, shared_kib: 100, l2_kib: 98304, clock_mhz: 2407, memory_mhz: 14001, bus_bits: 512, f32_to_f64: 64 },
 ];
 
 impl Model {
@@ -84,7 +84,7 @@ impl Model {
             sm,
             name: format!("vyre emulated sm_{sm}"),
             figures_of: figures.of,
-            memory_bytes: figures.memory_mib << 20,
+            memory_bytes: figures.memory_kib << 10,
             multiprocessors: figures.multiprocessors,
             threads_per_multiprocessor: figures.threads,
             blocks_per_multiprocessor: figures.blocks,
