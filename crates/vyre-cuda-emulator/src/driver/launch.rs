@@ -156,7 +156,7 @@ impl Request {
             params,
             cooperative: self.cooperative,
         };
-        enqueue(&stream, Operation::Launch(Arc::new(launch))).map(|_| ())
+        enqueue(&stream, Operation::Launch(Arc::new(launch), function.module.outside.clone())).map(|_| ())
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod allocation;
 mod capture;
+mod compiler;
 mod context;
 mod copy;
 mod device;

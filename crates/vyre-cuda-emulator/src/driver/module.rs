@@ -5,12 +5,14 @@
 #![allow(unsafe_code)]
 
 use super::capture;
+use super::compiler::Made;
 use super::context::Context;
 use super::ffi::{In, Out};
 use super::function::Function;
 use super::state::Driver;
 use super::{Call, lock, with_context};
-use crate::engine::{Loaded, Program};
+use crate::engine::Loaded;
+use crate::executor::Compiled;
 use crate::fault::{Code, Fault};
 use crate::model::Model;
 use std::collections::VecDeque;
@@ -96,20 +98,21 @@ impl Image {
     }
 
     /// The program, from those that are kept or from the compiler.
-    pub(super) fn compile(&self, model: &Model) -> Call<Arc<Program>> {
-        let programs = &Driver::get()?.programs;
+    pub(super) fn compile(&self, model: &Model) -> Call<Made> {
+        let driver = Driver::get()?;
+        let programs = &driver.programs;
         let is_this = |kept: &&Kept| kept.model == *model && kept.image == *self;
         if let Some(kept) = lock(&programs.0).iter().find(is_this) {
-            return Ok(Arc::clone(&kept.program));
+            return Ok(kept.made.clone());
         }
-        let program = Arc::new(Program::compile(&self.source, model)?);
-        let kept = Kept { image: self.clone(), model: model.clone(), program: Arc::clone(&program) };
+        let made = driver.compiler.compile(&self.source, &self.options, model)?;
+        let kept = Kept { image: self.clone(), model: model.clone(), made: made.clone() };
         let mut programs = lock(&programs.0);
         programs.push_back(kept);
         if programs.len() > PROGRAMS_MAX {
             programs.pop_front();
         }
-        Ok(program)
+        Ok(made)
     }
 }
 
@@ -131,7 +134,7 @@ pub(super) struct Programs(Mutex<VecDeque<Kept>>);
 struct Kept {
     image: Image,
     model: Model,
-    program: Arc<Program>,
+    made: Made,
 }
 
 /// The options of a compilation, and where its logs go.
@@ -188,7 +191,7 @@ impl Jit {
     }
 
     /// Compiles, with the compiler's words in the caller's buffers.
-    pub(super) fn compile(&self, image: &Image, model: &Model) -> Call<Arc<Program>> {
+    pub(super) fn compile(&self, image: &Image, model: &Model) -> Call<Made> {
         let compiled = image.compile(model);
         let words = compiled.as_ref().err().map_or("", |fault| fault.message.as_str());
         self.error.write(words)?;
@@ -204,6 +207,8 @@ pub(super) struct Module {
     pub(super) handle: usize,
     pub(super) context: usize,
     pub(super) loaded: Arc<Loaded>,
+    /// What a program outside made of it.
+    pub(super) outside: Option<Compiled>,
 }
 
 fn load(context: &Arc<Context>, out: Out<usize>, image: In<u8>, jit: &Jit) -> Call {
@@ -215,9 +220,9 @@ fn load(context: &Arc<Context>, out: Out<usize>, image: In<u8>, jit: &Jit) -> Ca
 
 fn load_image(context: &Arc<Context>, out: Out<usize>, image: &Image, jit: &Jit) -> Call {
     let driver = Driver::get()?;
-    let program = jit.compile(image, &context.device.model)?;
+    let Made { program, outside } = jit.compile(image, &context.device.model)?;
     let loaded = Arc::new(Loaded::new(program, &context.heap)?);
-    let make = |handle| Module { handle, context: context.handle, loaded };
+    let make = |handle| Module { handle, context: context.handle, loaded, outside };
     let module = driver.modules.insert(make);
     for kernel in 0..module.loaded.program.kernels.len() {
         driver.functions.insert(|handle| Function {

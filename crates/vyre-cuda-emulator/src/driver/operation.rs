@@ -10,6 +10,7 @@ use super::faults::Effect;
 use super::ffi::{Callback, HostFunction, read_host, write_host};
 use super::state::Driver;
 use crate::engine::Launch;
+use crate::executor::Compiled;
 use crate::fault::{Code, Fault};
 use crate::memory::{Block, STALE};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,7 +34,8 @@ pub(super) enum Source {
 #[derive(Clone)]
 pub(super) enum Operation {
     Nothing,
-    Launch(Arc<Launch>),
+    /// A kernel, and what a program outside made of it.
+    Launch(Arc<Launch>, Option<Compiled>),
     Upload {
         from: Source,
         to: u64,
@@ -81,7 +83,14 @@ impl Operation {
     pub(super) fn run(&self, context: &Context) -> Call {
         match self {
             Operation::Nothing => Ok(()),
-            Operation::Launch(launch) => launch.run(&context.heap, &context.device.model, &context.stop),
+            Operation::Launch(launch, outside) => {
+                if let Some(compiled) = outside
+                    && Driver::get()?.compiler.launch_outside(context, launch, compiled)?
+                {
+                    return Ok(());
+                }
+                launch.run(&context.heap, &context.device.model, &context.stop)
+            }
             Operation::Upload { from, to, byte_len } => {
                 let block = find(context, *to, *byte_len)?;
                 begin_copy(context, *byte_len);

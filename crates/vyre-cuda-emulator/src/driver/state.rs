@@ -1,6 +1,7 @@
 //! What the library knows in one process: devices, and tables of everything that has a handle.
 
 use super::capture::Capture;
+use super::compiler::Compiler;
 use super::context::{Context, Primary};
 use super::event::Event;
 use super::faults::Hooks;
@@ -104,6 +105,7 @@ pub(super) struct Driver {
     /// By address.
     pub(super) pinned: Mutex<BTreeMap<usize, Pinned>>,
     pub(super) programs: Programs,
+    pub(super) compiler: Compiler,
     pub(super) hooks: Hooks,
     /// What small delays are drawn from.
     pub(super) seed: u64,
@@ -158,6 +160,7 @@ impl Driver {
             captures: Mutex::default(),
             pinned: Mutex::default(),
             programs: Programs::default(),
+            compiler: Compiler::from_env()?,
             hooks: Hooks::from_env()?,
             seed: seed_from_env(),
         })

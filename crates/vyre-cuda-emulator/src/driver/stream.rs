@@ -41,7 +41,7 @@ impl Driver {
     /// What the file of faults has in store for an operation that is put on a stream.
     pub(super) fn effect_on(&self, operation: &Operation) -> Call<Option<Effect>> {
         match operation {
-            Operation::Launch(_) => self.hooks.launch(),
+            Operation::Launch(..) => self.hooks.launch(),
             copy if copy.is_copy() => self.hooks.copy(),
             _ => Ok(None),
         }
