@@ -15,6 +15,9 @@ use crate::model::Model;
 use crate::ptx;
 use std::sync::Arc;
 
+/// The highest level of compilers. CUDA has one more, which means the same.
+const OUTSIDE_LEVEL_MAX: u32 = 3;
+
 /// Level 1 and above optimise, and rules are for those unless they say otherwise.
 #[derive(Default)]
 pub(super) struct Compiler {
@@ -85,7 +88,7 @@ impl Compiler {
     fn compile_outside(&self, program: &Program, text: &str, options: &Options) -> Call<Option<Compiled>> {
         let Some(executor) = &self.executor else { return Ok(None) };
         let names: Vec<&str> = program.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
-        match executor.compile(text, &names, options.optimization)? {
+        match executor.compile(text, &names, options.optimization.min(OUTSIDE_LEVEL_MAX))? {
             Compilation::Compiled(compiled) => Ok(Some(compiled)),
             Compilation::Refused(words) => Err(Fault::new(Code::InvalidPtx, words)),
             Compilation::NotCovered => {
