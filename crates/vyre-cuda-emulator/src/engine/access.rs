@@ -54,6 +54,7 @@ impl Warp {
         match &op.kind {
             Kind::Param { offset, access } => self.param(run, op, mask, *offset, *access),
             Kind::Load { space, offset, access, order } => {
+                common.polls += u64::from(!matches!(order, Order::Weak | Order::Constant));
                 return each(mask).try_for_each(|lane| {
                     self.load(run, common, op, lane, (*space, *offset, *access, *order))
                 });
@@ -66,6 +67,7 @@ impl Warp {
             }
             Kind::Atomic { .. } => {
                 common.clock += 1;
+                common.polls += u64::from(op.dests[0] != NOWHERE);
                 return each(mask).try_for_each(|lane| self.atomic(run, common, op, lane));
             }
             Kind::ToGeneric(space) => self.window(op, mask, *space, true),

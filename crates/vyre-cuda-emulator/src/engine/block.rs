@@ -11,6 +11,8 @@ const BARRIERS: usize = 16;
 /// Instructions of one warp before the next warp's turn, and of one block before the next block's.
 const WARP_TURN: u32 = 4096;
 const BLOCK_TURN: u64 = 1 << 21;
+/// What an access by which a block may wait for another counts: those who wait are soon put behind the others.
+const POLL_COST: u64 = 1 << 14;
 
 /// A block that runs.
 pub(super) struct Cta {
@@ -32,6 +34,8 @@ pub(super) struct Common {
     pub(super) under_way: Vec<UnderWay>,
     /// Counts writes, fences and barriers, so that they can be ordered.
     pub(super) clock: u32,
+    /// Loads and atomics of a warp, since the block's turn began, by which it may wait for another block.
+    pub(super) polls: u64,
     /// By thread, the clock of its last fence between proxies, and of the last barrier it passed before that.
     pub(super) proxy_fences: Vec<[u32; 2]>,
     barriers: Vec<Barrier>,
@@ -121,6 +125,7 @@ impl Cta {
                 written: vec![false; shared],
                 under_way: vec![UnderWay::default(); words],
                 clock: 0,
+                polls: 0,
                 proxy_fences: vec![[0; 2]; if words > 0 { threads as usize } else { 0 }],
                 barriers: vec![Barrier::default(); BARRIERS],
                 alive: threads,
@@ -147,13 +152,14 @@ impl Cta {
         common.released.clear();
         self.choices = Choices::new(run.schedule.seed ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93));
         for warp in &mut self.warps {
-            warp.begin(run, common.id, self.choices.next());
+            warp.begin(run, self.choices.next());
         }
     }
 
     /// Runs for a while; true when all threads have exited.
     pub(super) fn run(&mut self, run: &Run<'_>) -> Result<bool, Fault> {
-        let mut left = BLOCK_TURN;
+        let mut used = 0;
+        self.common.polls = 0;
         loop {
             let mut moved = false;
             let count = self.warps.len();
@@ -166,8 +172,7 @@ impl Cta {
                 }
                 moved = true;
                 let turn = if lockstep { WARP_TURN } else { 1 + self.choices.below(512) as u32 };
-                let used = self.warps[at].run(run, &mut self.common, turn)?;
-                left = left.saturating_sub(u64::from(used));
+                used += u64::from(self.warps[at].run(run, &mut self.common, turn)?);
                 self.release(run);
                 if run.is_stopped() {
                     return Ok(true);
@@ -176,7 +181,7 @@ impl Cta {
             if !moved {
                 return if self.common.alive == 0 { self.finish(run) } else { Err(self.stuck(run)) };
             }
-            if left == 0 {
+            if used + self.common.polls * POLL_COST >= BLOCK_TURN {
                 return Ok(false);
             }
         }

@@ -6,7 +6,7 @@
 use super::block::Cta;
 use super::code::Constant;
 use super::races::Races;
-use super::schedule::Schedule;
+use super::schedule::{Options, Schedule};
 use super::{Kernel, Loaded};
 use crate::fault::{Code, Fault};
 use crate::memory::{Block, Heap};
@@ -75,6 +75,17 @@ impl Launch {
 
     /// Runs it to its end on this thread and others of its own; returns early with an error where `stop` is set.
     pub fn run(&self, heap: &Heap, model: &Model, stop: &AtomicBool) -> Result<(), Fault> {
+        self.run_with(Options::from_environment(), heap, model, stop)
+    }
+
+    /// Runs it as `run` does, with a schedule and checks of the caller's choice.
+    pub fn run_with(
+        &self,
+        options: Options,
+        heap: &Heap,
+        model: &Model,
+        stop: &AtomicBool,
+    ) -> Result<(), Fault> {
         let kernel = self.kernel();
         let value = |constant: &Constant| match constant {
             Constant::Value(value) => *value,
@@ -91,8 +102,8 @@ impl Launch {
                 .iter()
                 .map(|(slot, constant)| (*slot, value(constant)))
                 .collect(),
-            schedule: Schedule::next(),
-            races: Races::wanted(self),
+            schedule: options.schedule,
+            races: options.races.then(|| Races::new(self.block.iter().product::<u32>() as usize)),
             start: Instant::now(),
             stop,
             queue: Mutex::new(Queue {

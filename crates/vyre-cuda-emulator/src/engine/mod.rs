@@ -32,6 +32,7 @@ mod together;
 mod warp;
 
 pub use launch::Launch;
+pub use schedule::{Options, Order, Schedule};
 
 use crate::fault::{Code, Fault};
 use crate::memory::{Block, Heap};

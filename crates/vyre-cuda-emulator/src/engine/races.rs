@@ -9,7 +9,6 @@
 //! here: races between kernels of different streams, and with copies.
 
 use super::code::Order;
-use super::launch::Launch;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -112,12 +111,9 @@ pub(super) struct Races {
 }
 
 impl Races {
-    /// Whether `VYRE_EMULATED_CHECKS` asks for it.
-    pub(super) fn wanted(launch: &Launch) -> Option<Races> {
-        let asked = std::env::var("VYRE_EMULATED_CHECKS")
-            .is_ok_and(|text| text.split(',').any(|word| word == "races"));
-        let threads = launch.block.iter().product::<u32>() as usize;
-        asked.then(|| Races { state: Mutex::default(), threads })
+    /// Of a launch whose blocks have that many threads.
+    pub(super) fn new(threads: usize) -> Races {
+        Races { state: Mutex::default(), threads }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

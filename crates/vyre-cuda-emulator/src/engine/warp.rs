@@ -12,7 +12,7 @@ use crate::alu::{Fun, Row};
 use crate::fault::{Code, Fault};
 
 /// Instructions of a group before another group's turn.
-const GROUP_TURN: u32 = 2048;
+const GROUP_TURN: u32 = 512;
 
 /// Lanes that are at one instruction.
 #[derive(Clone, Copy, Debug)]
@@ -71,8 +71,10 @@ pub(super) struct Warp {
     pub(super) found: usize,
     choices: Choices,
     turns: u32,
-    /// The lane that goes ahead, where one does.
+    /// The lane that goes ahead, where one does, as a mask.
     leader: u32,
+    /// The lane that had the last turn, where each has one.
+    next: u32,
     line: u32,
 }
 
@@ -117,6 +119,7 @@ impl Warp {
             choices: Choices::new(0),
             turns: 0,
             leader: 0,
+            next: 0,
             line: 0,
         };
         for (slot, value) in &run.constants {
@@ -127,7 +130,7 @@ impl Warp {
     }
 
     /// Puts its lanes at the kernel's start.
-    pub(super) fn begin(&mut self, run: &Run<'_>, _block: [u32; 3], seed: u64) {
+    pub(super) fn begin(&mut self, run: &Run<'_>, seed: u64) {
         for (defined, tracked) in self.defined.iter_mut().zip(&run.kernel.code.tracked) {
             if *tracked {
                 *defined = 0;
@@ -208,29 +211,30 @@ impl Warp {
     /// The group that runs now, the instruction at which it meets another, and how long it runs.
     fn pick(&mut self, order: Order) -> (Group, u32, u32) {
         self.turns = self.turns.wrapping_add(1);
-        let behind = |groups: &[Group]| (0..groups.len()).min_by_key(|at| groups[*at].pc).unwrap_or(0);
         if self.groups.len() == 1 && matches!(order, Order::Lockstep) {
             return (self.groups.swap_remove(0), u32::MAX, u32::MAX);
         }
+        // A group that spins must not keep others from what it waits for.
+        let fair = self.turns.is_multiple_of(8);
+        let any = if fair { self.choices.below(self.groups.len()) } else { 0 };
         match order {
             Order::Lockstep => {
-                // A group that spins must not keep others from what it waits for.
-                let fair = self.turns % 64 == 63;
-                let at = if fair { self.choices.below(self.groups.len()) } else { behind(&self.groups) };
-                let group = self.groups.swap_remove(at);
+                let behind = (0..self.groups.len()).min_by_key(|at| self.groups[*at].pc).unwrap_or(0);
+                let group = self.groups.swap_remove(if fair { any } else { behind });
                 let meets = self.groups.iter().map(|other| other.pc).filter(|pc| *pc > group.pc).min();
                 (group, meets.unwrap_or(u32::MAX), GROUP_TURN)
             }
             Order::Ahead => {
                 let leads = self.groups.iter().position(|group| group.mask & self.leader != 0);
-                let at = leads.filter(|_| self.turns % 16 != 15).unwrap_or_else(|| behind(&self.groups));
+                let at = leads.filter(|_| !fair).unwrap_or(any);
                 (self.part(at, self.leader), u32::MAX, GROUP_TURN)
             }
             Order::RoundRobin => {
-                let at = self.turns as usize % self.groups.len();
-                let mask = self.groups[at].mask;
-                let turned = mask.rotate_right(self.turns % 32);
-                let lane = (turned & turned.wrapping_neg()).rotate_left(self.turns % 32);
+                let ready = self.groups.iter().fold(0, |ready, group| ready | group.mask);
+                // The first lane that is ready from the next one on.
+                self.next = (self.next + 1 + ready.rotate_right(self.next + 1).trailing_zeros()) % 32;
+                let lane = 1 << self.next;
+                let at = self.groups.iter().position(|group| group.mask & lane != 0).unwrap_or(0);
                 (self.part(at, lane), u32::MAX, 1)
             }
             Order::Random => {
