@@ -198,7 +198,8 @@ fn more_blocks_than_the_device_holds_run_in_turn() {
 
 #[test]
 fn special_registers() {
-    let values: [(&str, fn(u32) -> u32); 14] = [
+    type Expected = fn(u32) -> u32;
+    let values: [(&str, Expected); 14] = [
         ("%tid.y", |i| i / 5 % 3),
         ("%tid.z", |i| i / 15 % 4),
         ("%ntid.y", |_| 3),
