@@ -158,6 +158,11 @@ impl Block {
         }
     }
 
+    /// Makes memory that was just allocated one of zeros, which its pages are already.
+    pub(crate) fn mark_zeroed(&self) {
+        self.mark(0, self.byte_len);
+    }
+
     /// Copies bytes out to the host. The range is inside.
     pub fn read(&self, offset: u64, out: &mut [u8]) {
         let (head, body) = out.split_at_mut(head_len(offset, out.len()));

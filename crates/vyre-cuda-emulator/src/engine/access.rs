@@ -2,16 +2,26 @@
 //! is read was written, and that nothing else is doing something to it.
 
 use super::block::{Common, UnderWay};
-use super::code::{Access, Action, Fence, Kind, NOWHERE, Number, Op, Order, Space};
+use super::code::{Access, Action, Fence, Kind, NOWHERE, Number, Op, Space, Strength};
 use super::launch::Run;
 use super::layout::{LOCAL_BASE, SHARED_BASE};
 use super::races::{Access as RaceAccess, Memory};
 use super::warp::{Copy, Warp, each};
 use crate::fault::{Code, Fault};
 
-/// Where generic addresses lead to shared and to local memory.
+/// Where generic addresses lead to shared and to local memory: 4 GiB each, which no allocation and no host address has.
 const SHARED_WINDOW: u64 = 1 << 60;
 const LOCAL_WINDOW: u64 = 1 << 61;
+const WINDOW_MASK: u64 = 0xffff_ffff;
+
+/// The space of a generic address, if that is not global memory.
+fn window_of(address: u64) -> Option<Space> {
+    match address & !WINDOW_MASK {
+        SHARED_WINDOW => Some(Space::Shared),
+        LOCAL_WINDOW => Some(Space::Local),
+        _ => None,
+    }
+}
 
 /// Memory that an address leads to.
 #[derive(Clone, Copy)]
@@ -53,30 +63,32 @@ impl Warp {
     ) -> Result<(), Fault> {
         match &op.kind {
             Kind::Param { offset, access } => self.param(run, op, mask, *offset, *access),
-            Kind::Load { space, offset, access, order } => {
+            Kind::Load { space, offset, access, strength } => {
+                common.polls += u64::from(strength.is_strong());
                 return each(mask).try_for_each(|lane| {
-                    self.load(run, common, op, lane, (*space, *offset, *access, *order))
+                    self.load(run, common, op, lane, (*space, *offset, *access, *strength))
                 });
             }
-            Kind::Store { space, offset, access, order } => {
+            Kind::Store { space, offset, access, strength } => {
                 common.clock += 1;
                 return each(mask).try_for_each(|lane| {
-                    self.store(run, common, op, lane, (*space, *offset, *access, *order))
+                    self.store(run, common, op, lane, (*space, *offset, *access, *strength))
                 });
             }
             Kind::Atomic { .. } => {
                 common.clock += 1;
+                common.polls += u64::from(op.dests[0] != NOWHERE);
                 return each(mask).try_for_each(|lane| self.atomic(run, common, op, lane));
             }
             Kind::ToGeneric(space) => self.window(op, mask, *space, true),
             Kind::FromGeneric(space) => self.window(op, mask, *space, false),
             Kind::IsSpace(space) => {
-                let wanted = |address: u64| match space {
-                    Space::Shared => address & SHARED_WINDOW != 0,
-                    Space::Local => address & LOCAL_WINDOW != 0,
-                    _ => address & (SHARED_WINDOW | LOCAL_WINDOW) == 0,
+                let module = &run.launch.module;
+                let is_in = |address: u64| match window_of(address) {
+                    Some(window) => window == *space,
+                    None => *space == if module.is_constant(address) { Space::Const } else { Space::Global },
                 };
-                let row = self.rows[op.sources[0] as usize].map(|address| u64::from(wanted(address)));
+                let row = self.rows[op.sources[0] as usize].map(|address| u64::from(is_in(address)));
                 self.write(op.dests[0], &row, mask);
             }
             Kind::Fence(fence) => self.fence(run, common, *fence, mask),
@@ -113,7 +125,12 @@ impl Warp {
             Space::Local => LOCAL_WINDOW,
             _ => 0,
         };
-        let convert = |address: u64| if to_generic { address | window } else { address & !window };
+        let convert = |address: u64| match window_of(address) {
+            None if to_generic && address <= WINDOW_MASK => address | window,
+            Some(own) if !to_generic && own == space => address & WINDOW_MASK,
+            // An address that is not in the space stays wrong.
+            _ => address,
+        };
         let row = self.rows[op.sources[0] as usize].map(convert);
         self.write(op.dests[0], &row, mask);
     }
@@ -144,24 +161,20 @@ impl Warp {
                 "which is not a multiple of that",
             ));
         }
-        let space = match space {
-            Space::Generic if address & SHARED_WINDOW != 0 => Space::Shared,
-            Space::Generic if address & LOCAL_WINDOW != 0 => Space::Local,
-            Space::Generic => Space::Global,
-            other => other,
+        let (space, address) = match (space, window_of(address)) {
+            (Space::Generic, Some(window)) => (window, address & WINDOW_MASK),
+            (Space::Generic, None) => (Space::Global, address),
+            (other, _) => (other, address),
         };
         match space {
-            Space::Shared => {
-                let address = address & !SHARED_WINDOW;
-                common.shared_at(address, bytes).map(Place::Shared).ok_or_else(|| {
-                    let (first, end) = (SHARED_BASE, SHARED_BASE + common.shared.len() as u64);
-                    let what = format!("outside of the block's shared memory from {first:#x} to {end:#x}");
-                    self.wrong(run, common, Code::IllegalAddress, access, &what)
-                })
-            }
+            Space::Shared => common.shared_at(address, bytes).map(Place::Shared).ok_or_else(|| {
+                let (first, end) = (SHARED_BASE, SHARED_BASE + common.shared.len() as u64);
+                let what = format!("outside of the block's shared memory from {first:#x} to {end:#x}");
+                self.wrong(run, common, Code::IllegalAddress, access, &what)
+            }),
             Space::Local => {
                 let len = u64::from(run.kernel.local_bytes);
-                let at = (address & !LOCAL_WINDOW).checked_sub(LOCAL_BASE);
+                let at = address.checked_sub(LOCAL_BASE);
                 let inside = at.filter(|at| at.checked_add(u64::from(bytes)).is_some_and(|end| end <= len));
                 let inside = inside.map(|at| Place::Local(lane * len as usize + at as usize));
                 let what = "outside of the thread's local memory";
@@ -201,10 +214,11 @@ impl Warp {
     }
 
     fn address(&self, op: &Op, source: usize, lane: usize, offset: i64, space: Space) -> u64 {
-        let address = self.rows[op.sources[source] as usize][lane].wrapping_add_signed(offset);
+        let base = self.rows[op.sources[source] as usize][lane];
+        let address = base.wrapping_add_signed(offset);
         // Addresses of these spaces have 32 bits.
-        if matches!(space, Space::Shared | Space::Local) {
-            address & (SHARED_WINDOW | LOCAL_WINDOW | 0xffff_ffff)
+        if matches!(space, Space::Shared | Space::Local) && base <= WINDOW_MASK {
+            address & WINDOW_MASK
         } else {
             address
         }
@@ -216,12 +230,12 @@ impl Warp {
         common: &Common,
         op: &Op,
         lane: usize,
-        (space, offset, access, order): (Space, i64, Access, Order),
+        (space, offset, access, strength): (Space, i64, Access, Strength),
     ) -> Result<(), Fault> {
         let address = self.address(op, 0, lane, offset, space);
         let whole = Access1 { op, lane, address, bytes: access.bytes * access.count, verb: "reads" };
         let place = self.place(run, common, space, whole)?;
-        self.watch(run, common, whole, place, RaceAccess::Read, order)?;
+        self.watch(run, common, whole, place, RaceAccess::Read, strength)?;
         for (at, dest) in op.dests.iter().enumerate() {
             let part = access.bytes * at as u32;
             let one = Access1 { address: address + u64::from(part), bytes: access.bytes, ..whole };
@@ -281,12 +295,12 @@ impl Warp {
         common: &mut Common,
         op: &Op,
         lane: usize,
-        (space, offset, access, order): (Space, i64, Access, Order),
+        (space, offset, access, strength): (Space, i64, Access, Strength),
     ) -> Result<(), Fault> {
         let address = self.address(op, 0, lane, offset, space);
         let whole = Access1 { op, lane, address, bytes: access.bytes * access.count, verb: "writes" };
         let place = self.place(run, common, space, whole)?;
-        self.watch(run, common, whole, place, RaceAccess::Write, order)?;
+        self.watch(run, common, whole, place, RaceAccess::Write, strength)?;
         for (at, source) in op.sources[1..].iter().enumerate() {
             let part = access.bytes * at as u32;
             let one = Access1 { address: address + u64::from(part), bytes: access.bytes, ..whole };
@@ -345,13 +359,13 @@ impl Warp {
     }
 
     fn atomic(&mut self, run: &Run<'_>, common: &mut Common, op: &Op, lane: usize) -> Result<(), Fault> {
-        let Kind::Atomic { space, offset, action, ty, order } = op.kind else {
+        let Kind::Atomic { space, offset, action, ty, strength } = op.kind else {
             unreachable!("only atomics come here")
         };
         let address = self.address(op, 0, lane, offset, space);
         let access = Access1 { op, lane, address, bytes: ty.bytes(), verb: "updates" };
         let place = self.place(run, common, space, access)?;
-        self.watch(run, common, access, place, RaceAccess::Atomic, order)?;
+        self.watch(run, common, access, place, RaceAccess::Atomic, strength)?;
         let operand = |at: usize| op.sources.get(at).map_or(0, |slot| self.rows[*slot as usize][lane]);
         let (b, c) = (operand(1), operand(2));
         let is_global = matches!(place, Place::Global(..));
@@ -371,14 +385,15 @@ impl Warp {
         Ok(())
     }
 
-    fn watch(
+    /// Remembers an access where races are looked for.
+    pub(super) fn watch(
         &self,
         run: &Run<'_>,
         common: &Common,
         access: Access1<'_>,
         place: Place,
         kind: RaceAccess,
-        order: Order,
+        strength: Strength,
     ) -> Result<(), Fault> {
         let Some(races) = &run.races else { return Ok(()) };
         let memory = match place {
@@ -387,7 +402,7 @@ impl Warp {
             Place::Local(_) => return Ok(()),
         };
         let who = (common.number, self.index, access.lane as u32);
-        let found = races.access(who, memory, access.bytes, kind, order, access.op.line);
+        let found = races.access(who, memory, access.bytes, kind, strength, access.op.line);
         found.map_err(|what| self.wrong(run, common, Code::LaunchFailed, access, &what))
     }
 
@@ -424,7 +439,7 @@ impl Warp {
         let Place::Shared(at) = self.place(run, common, Space::Shared, write)? else {
             unreachable!("the space is shared")
         };
-        self.watch(run, common, write, Place::Shared(at), RaceAccess::Write, Order::Weak)?;
+        self.watch(run, common, write, Place::Shared(at), RaceAccess::Write, Strength::WEAK)?;
         self.claim(run, common, write, at)?;
         common.under_way[at / 4..(at + bytes as usize) / 4].iter_mut().for_each(|word| word.copied = true);
         let source = Access1 { address: from, bytes, verb: "copies from", ..write };
@@ -444,14 +459,14 @@ impl Warp {
         source: Access1<'_>,
         read: u32,
     ) -> Result<(), Fault> {
-        if source.address % u64::from(source.bytes) != 0 {
+        if !source.address.is_multiple_of(u64::from(source.bytes)) {
             let what = "which is not a multiple of that";
             return Err(self.wrong(run, common, Code::MisalignedAddress, source, what));
         }
         for byte in 0..read {
             let one = Access1 { address: source.address + u64::from(byte), bytes: 1, ..source };
             let place = self.place(run, common, Space::Global, one)?;
-            self.watch(run, common, one, place, RaceAccess::Read, Order::Weak)?;
+            self.watch(run, common, one, place, RaceAccess::Read, Strength::WEAK)?;
             self.read(run, common, one, place, 0)?;
         }
         Ok(())
@@ -477,11 +492,12 @@ impl Warp {
         let committed = self.committed;
         let ends = |copy: &Copy| {
             let last = u64::from(committed[copy.lane as usize]);
-            mask >> copy.lane & 1 != 0 && copy.group.is_some_and(|group| u64::from(group) + left < last)
+            mask >> copy.lane & 1 != 0
+                && copy.group.is_some_and(|group| u64::from(group).saturating_add(left) < last)
         };
         let ending: Vec<Copy> = self.copies.iter().copied().filter(|copy| ends(copy)).collect();
         self.copies.retain(|copy| !ends(copy));
-        common.clock += u32::from(!ending.is_empty());
+        common.clock += u64::from(!ending.is_empty());
         for copy in ending {
             self.finish_copy(run, common, copy);
         }
@@ -514,7 +530,7 @@ fn updated(action: Action, ty: Number, old: u64, b: u64, c: u64, is_global: bool
     let new = match action {
         Action::Add => match ty {
             Number::F32 => u64::from(sum_f32(old as u32, b as u32, is_global)),
-            Number::F64 => (f64::from_bits(old) + f64::from_bits(b)).to_bits(),
+            Number::F64 => sum_f64(old, b),
             _ => old.wrapping_add(b),
         },
         Action::Min if is_signed => signed(old).min(signed(b)) as u64,
@@ -548,6 +564,16 @@ fn updated(action: Action, ty: Number, old: u64, b: u64, c: u64, is_global: bool
         }
     };
     new & mask
+}
+
+/// A NaN operand is kept and made quiet, as by `add.f64`.
+fn sum_f64(a: u64, b: u64) -> u64 {
+    let sum = f64::from_bits(a) + f64::from_bits(b);
+    let nan = [a, b].into_iter().find(|x| f64::from_bits(*x).is_nan());
+    match sum.is_nan() {
+        true => nan.map_or(0xfff8_0000_0000_0000, |nan| nan | 1 << 51),
+        false => sum.to_bits(),
+    }
 }
 
 /// Global memory flushes subnormal numbers to zero, shared memory does not.

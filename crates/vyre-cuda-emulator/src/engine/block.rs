@@ -8,9 +8,13 @@ use crate::fault::{Code, Fault};
 
 /// Barriers of a block.
 const BARRIERS: usize = 16;
+/// Threads of a block, at most.
+pub(super) const THREADS_MAX: u32 = 1024;
 /// Instructions of one warp before the next warp's turn, and of one block before the next block's.
 const WARP_TURN: u32 = 4096;
 const BLOCK_TURN: u64 = 1 << 21;
+/// What an access by which a block may wait for another counts: those who wait are soon put behind the others.
+const POLL_COST: u64 = 1 << 14;
 
 /// A block that runs.
 pub(super) struct Cta {
@@ -31,14 +35,18 @@ pub(super) struct Common {
     /// By word, what asynchronous copies and products are doing to it; empty if the kernel has neither.
     pub(super) under_way: Vec<UnderWay>,
     /// Counts writes, fences and barriers, so that they can be ordered.
-    pub(super) clock: u32,
+    pub(super) clock: u64,
+    /// Loads and atomics of a warp, since the block's turn began, by which it may wait for another block.
+    pub(super) polls: u64,
     /// By thread, the clock of its last fence between proxies, and of the last barrier it passed before that.
-    pub(super) proxy_fences: Vec<[u32; 2]>,
+    pub(super) proxy_fences: Vec<[u64; 2]>,
     barriers: Vec<Barrier>,
     /// Threads that have not exited.
     alive: u32,
     /// Lanes that may go on: their warp, the instruction, the lanes, and a register with its value.
     released: Vec<Release>,
+    /// Barriers that all have come to, for those who look for races.
+    completed: Vec<u64>,
 }
 
 /// What is going on with one word of shared memory.
@@ -47,10 +55,10 @@ pub(super) struct UnderWay {
     /// A copy by `cp.async` that was not awaited.
     pub(super) copied: bool,
     /// Products by `wgmma` that may still read it.
-    pub(super) read: u16,
+    pub(super) read: u32,
     /// The thread that wrote it last, plus one, and when.
     pub(super) writer: u32,
-    pub(super) time: u32,
+    pub(super) time: u64,
 }
 
 #[derive(Clone, Default)]
@@ -61,6 +69,7 @@ struct Barrier {
     /// Over the predicates of a fold: whether all are set, and how many are.
     all: bool,
     set: u32,
+    fold: Option<Fold>,
     line: u32,
 }
 
@@ -81,7 +90,6 @@ pub(super) enum Fold {
 }
 
 struct Release {
-    barrier: u64,
     warp: usize,
     pc: u32,
     mask: u32,
@@ -121,10 +129,12 @@ impl Cta {
                 written: vec![false; shared],
                 under_way: vec![UnderWay::default(); words],
                 clock: 0,
+                polls: 0,
                 proxy_fences: vec![[0; 2]; if words > 0 { threads as usize } else { 0 }],
                 barriers: vec![Barrier::default(); BARRIERS],
                 alive: threads,
                 released: Vec::new(),
+                completed: Vec::new(),
             },
             choices: Choices::new(0),
         }
@@ -145,15 +155,17 @@ impl Cta {
         common.barriers.fill(Barrier::default());
         common.alive = run.launch.block.iter().product();
         common.released.clear();
+        common.completed.clear();
         self.choices = Choices::new(run.schedule.seed ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93));
         for warp in &mut self.warps {
-            warp.begin(run, common.id, self.choices.next());
+            warp.begin(run, self.choices.next());
         }
     }
 
     /// Runs for a while; true when all threads have exited.
     pub(super) fn run(&mut self, run: &Run<'_>) -> Result<bool, Fault> {
-        let mut left = BLOCK_TURN;
+        let mut used = 0;
+        self.common.polls = 0;
         loop {
             let mut moved = false;
             let count = self.warps.len();
@@ -166,9 +178,8 @@ impl Cta {
                 }
                 moved = true;
                 let turn = if lockstep { WARP_TURN } else { 1 + self.choices.below(512) as u32 };
-                let used = self.warps[at].run(run, &mut self.common, turn)?;
-                left = left.saturating_sub(u64::from(used));
-                self.release(run);
+                used += u64::from(self.warps[at].run(run, &mut self.common, turn)?);
+                self.release();
                 if run.is_stopped() {
                     return Ok(true);
                 }
@@ -176,7 +187,7 @@ impl Cta {
             if !moved {
                 return if self.common.alive == 0 { self.finish(run) } else { Err(self.stuck(run)) };
             }
-            if left == 0 {
+            if used + self.common.polls * POLL_COST >= BLOCK_TURN {
                 return Ok(false);
             }
         }
@@ -186,20 +197,15 @@ impl Cta {
         // Four warps begin the same products, or hardware waits for ever.
         for group in self.warps.chunks(4).filter(|_| run.kernel.code.uses_wgmma) {
             if let Some(odd) = group.iter().find(|warp| warp.products() != group[0].products()) {
-                let what = "the warps of its group of four did not all execute the same wgmma instructions";
+                let what = "the warps of its group of four did not all execute the same wgmma instructions on the same factors";
                 return Err(odd.fault(run, &self.common, Code::LaunchFailed, odd.last_line(), 0, what));
             }
         }
         Ok(true)
     }
 
-    fn release(&mut self, run: &Run<'_>) {
-        if let Some(races) = &run.races {
-            let mut barriers: Vec<u64> = self.common.released.iter().map(|release| release.barrier).collect();
-            barriers.dedup();
-            barriers.into_iter().for_each(|barrier| races.meet(self.common.number, barrier));
-        }
-        for Release { warp, pc, mask, value, .. } in self.common.released.drain(..) {
+    fn release(&mut self) {
+        for Release { warp, pc, mask, value } in self.common.released.drain(..) {
             let warp = &mut self.warps[warp];
             if let Some((slot, value)) = value {
                 warp.write(slot, &[value; 32], mask);
@@ -216,8 +222,8 @@ impl Cta {
                 return warp.fault(run, &self.common, Code::LaunchFailed, line, lane, &what);
             }
         }
-        let barriers = self.common.barriers.iter().enumerate();
-        let found = barriers.filter(|(_, barrier)| !barrier.waiting.is_empty()).next_back();
+        let mut barriers = self.common.barriers.iter().enumerate();
+        let found = barriers.rfind(|(_, barrier)| !barrier.waiting.is_empty());
         let (number, barrier) = found.expect("a thread that is alive and not ready waits somewhere");
         let Waiting { warp, mask, .. } = barrier.waiting[0];
         let expected = barrier.expected.unwrap_or(self.common.alive);
@@ -244,8 +250,17 @@ impl Common {
         let Some(barrier) = self.barriers.get_mut(arrival.number as usize) else {
             return Err(format!("there is no barrier {}; a block has 16", arrival.number));
         };
-        if arrival.expected.is_some_and(|count| count == 0 || count % 32 != 0) {
-            return Err("the number of threads at a barrier must be a multiple of 32".into());
+        if arrival.expected.is_some_and(|count| count == 0 || count % 32 != 0 || count > THREADS_MAX) {
+            return Err(
+                "the number of threads at a barrier must be a multiple of 32, and a block's at most".into()
+            );
+        }
+        let fold = arrival.fold.map(|(_, fold, _)| fold);
+        if barrier.arrived > 0 && barrier.fold != fold {
+            return Err(format!(
+                "barrier {} is used by different instructions at the same time",
+                arrival.number
+            ));
         }
         if barrier.arrived > 0 && barrier.expected != arrival.expected {
             return Err(format!(
@@ -255,6 +270,7 @@ impl Common {
         }
         if barrier.arrived == 0 {
             (barrier.expected, barrier.all, barrier.set) = (arrival.expected, true, 0);
+            barrier.fold = fold;
         }
         barrier.line = arrival.line;
         barrier.arrived += arrival.threads;
@@ -281,6 +297,7 @@ impl Common {
         }
         let barrier = std::mem::take(barrier);
         self.clock += 1;
+        self.completed.push(number as u64);
         for Waiting { warp, pc, mask, fold } in barrier.waiting {
             let value = fold.map(|(slot, fold)| {
                 let value = match fold {
@@ -290,9 +307,18 @@ impl Common {
                 };
                 (slot, value)
             });
-            self.released.push(Release { barrier: number as u64, warp, pc, mask, value });
+            self.released.push(Release { warp, pc, mask, value });
         }
         Ok(())
+    }
+
+    /// Orders what came before barriers that all have come to.
+    pub(super) fn completed(&mut self, run: &Run<'_>) {
+        for barrier in self.completed.drain(..) {
+            if let Some(races) = &run.races {
+                races.meet(self.number, barrier);
+            }
+        }
     }
 
     /// Threads exit. Barriers of all threads wait for the others alone.

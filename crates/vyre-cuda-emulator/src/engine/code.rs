@@ -48,20 +48,20 @@ pub(super) enum Kind {
         space: Space,
         offset: i64,
         access: Access,
-        order: Order,
+        strength: Strength,
     },
     Store {
         space: Space,
         offset: i64,
         access: Access,
-        order: Order,
+        strength: Strength,
     },
     Atomic {
         space: Space,
         offset: i64,
         action: Action,
         ty: Number,
-        order: Order,
+        strength: Strength,
     },
     /// To a generic address, or from one.
     ToGeneric(Space),
@@ -128,6 +128,22 @@ pub(super) enum Order {
     Acquire,
     Release,
     AcquireRelease,
+}
+
+/// An access's order, and to whom it is a promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Strength {
+    pub(super) order: Order,
+    /// Whether the scope is the block alone (`.cta`).
+    pub(super) block_only: bool,
+}
+
+impl Strength {
+    pub(super) const WEAK: Strength = Strength { order: Order::Weak, block_only: false };
+
+    pub(super) const fn is_strong(self) -> bool {
+        !matches!(self.order, Order::Weak | Order::Constant)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,7 +259,9 @@ pub(super) enum Special {
     MaskLe,
     MaskGt,
     MaskGe,
+    /// The low 32 bits of a counter.
     Clock,
+    Clock64,
     GlobalTimer,
     DynamicShared,
     TotalShared,

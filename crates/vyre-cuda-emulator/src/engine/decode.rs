@@ -11,6 +11,9 @@ use crate::alu::{self, Target, Type};
 use crate::ptx::{Entry, Error, Instruction, Operand, Statement, type_bits};
 use std::collections::HashMap;
 
+/// Branches times registers, which is what the analysis of a kernel takes.
+const FLOW_MAX: u64 = 1 << 32;
+
 /// A kernel being decoded. Registers have numbers, then constants have.
 pub(super) struct Decoder<'a> {
     pub(super) target: Target,
@@ -72,6 +75,10 @@ pub(super) fn decode(entry: &Entry, layout: &Layout, target: Target) -> Result<f
             return Err(Error { line, message: format!("Label '{label}' is not defined") });
         };
         decoder.ops[op].kind = Kind::Branch(*target);
+    }
+    let jumps = decoder.ops.iter().filter(|op| matches!(op.kind, Kind::Branch(_) | Kind::Exit | Kind::Trap));
+    if jumps.count() as u64 * decoder.types.len() as u64 > FLOW_MAX {
+        return Err(Error { line: entry.line, message: "the kernel is too large for this emulator".into() });
     }
     let frame = decoder.frame;
     Ok(flow::Body {
@@ -403,7 +410,7 @@ fn special(name: &str) -> Option<(Special, Type)> {
         ("%lanemask_gt", 3) => (Special::MaskGt, Type::U32),
         ("%lanemask_ge", 3) => (Special::MaskGe, Type::U32),
         ("%clock", 3) => (Special::Clock, Type::U32),
-        ("%clock64", 3) => (Special::Clock, Type::U64),
+        ("%clock64", 3) => (Special::Clock64, Type::U64),
         ("%globaltimer", 3) => (Special::GlobalTimer, Type::U64),
         ("%dynamic_smem_size", 3) => (Special::DynamicShared, Type::U32),
         ("%total_smem_size", 3) => (Special::TotalShared, Type::U32),

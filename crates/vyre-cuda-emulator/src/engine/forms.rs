@@ -129,7 +129,10 @@ fn mov(decoder: &mut Decoder<'_>, modifiers: &mut Modifiers<'_>, operands: &[Ope
         (dest, Operand::Symbol(name)) => {
             let dest = decoder.dest(dest, ty)?;
             let (source, space) = decoder.symbol(name, 0, ty)?;
-            if space == Space::Param || bits(ty) < 32 || space == Space::Global && bits(ty) < 64 {
+            if space == Space::Param
+                || bits(ty) < 32
+                || matches!(space, Space::Global | Space::Const) && bits(ty) < 64
+            {
                 return Err(format!("the address of '{name}' can't be moved to a register of that type"));
             }
             decoder.push(Kind::Move, vec![dest], vec![source], None);
@@ -208,7 +211,7 @@ fn barrier(decoder: &mut Decoder<'_>, modifiers: &mut Modifiers<'_>, operands: &
         "red" => Some(modifiers.need(&["popc", "and", "or"])?),
         _ => None,
     };
-    let aligned = !is_bar && modifiers.has("aligned") || is_bar;
+    let aligned = is_bar || modifiers.has("aligned");
     if let Some(fold) = folds {
         return barrier_fold(decoder, modifiers, operands, aligned, fold);
     }

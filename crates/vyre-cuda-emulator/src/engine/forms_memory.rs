@@ -1,6 +1,6 @@
 //! Loads, stores, atomics, copies and addresses: their forms as the ISA lists them.
 
-use super::code::{Access, Action, Kind, NOWHERE, Number, Order, Slot, Space};
+use super::code::{Access, Action, Kind, NOWHERE, Number, Order, Slot, Space, Strength};
 use super::decode::{Decoded, Decoder, bits};
 use super::forms::{Modifiers, count};
 use crate::alu::Type;
@@ -120,7 +120,7 @@ fn elements(
         return Err(format!("{count} registers are expected, not {}", parts.len()));
     }
     let mut slots = Vec::new();
-    let mut register_bits = bits(ty);
+    let mut register_bits = None;
     for part in parts {
         slots.push(match part {
             Operand::Register(name) => {
@@ -128,7 +128,9 @@ fn elements(
                 if !fits(own, ty) {
                     return Err(format!("Arguments mismatch: register '{name}' is not of type {ty:?}"));
                 }
-                register_bits = bits(own);
+                if register_bits.replace(bits(own)).is_some_and(|other| other != bits(own)) {
+                    return Err("the registers of a vector have one size".into());
+                }
                 slot
             }
             Operand::Discard if write => NOWHERE,
@@ -136,6 +138,7 @@ fn elements(
             _ => return Err("a register is expected".into()),
         });
     }
+    let register_bits = register_bits.unwrap_or(bits(ty));
     Ok((slots, Access { bytes: bits(ty) / 8, count, signed, register_bits }))
 }
 
@@ -158,14 +161,14 @@ pub(super) fn load(
     modifiers: &mut Modifiers<'_>,
     operands: &[Operand],
 ) -> Decoded<()> {
-    let mut order = ordering(modifiers, "acquire", Order::Acquire)?;
+    let mut strength = ordering(modifiers, "acquire", Order::Acquire)?;
     let space = space(modifiers.take(&SPACES))?;
     cache_hints(modifiers, &["ca", "cg", "cs", "lu", "cv"]);
     if modifiers.has("nc") {
-        if space != Space::Global || order != Order::Weak {
+        if space != Space::Global || strength.order != Order::Weak {
             return Err("'.nc' is for 'ld.global' alone".into());
         }
-        order = Order::Constant;
+        strength.order = Order::Constant;
         cache_hints(modifiers, &[]);
     }
     let count_of = vector(modifiers);
@@ -177,7 +180,7 @@ pub(super) fn load(
     if space == Space::Param {
         return param(decoder, &operands[1], dests, access);
     }
-    decoder.push(Kind::Load { space, offset, access, order }, dests, vec![base], None);
+    decoder.push(Kind::Load { space, offset, access, strength }, dests, vec![base], None);
     Ok(())
 }
 
@@ -201,13 +204,16 @@ fn param(decoder: &mut Decoder<'_>, operand: &Operand, dests: Vec<Slot>, access:
 }
 
 /// `.weak`, `.volatile`, `.relaxed.scope`, or the given strong one with its scope.
-fn ordering(modifiers: &mut Modifiers<'_>, strong: &'static str, order: Order) -> Decoded<Order> {
-    match modifiers.take(&["weak", "volatile", "relaxed", strong]) {
-        None | Some("weak") => Ok(Order::Weak),
-        Some("volatile") => Ok(Order::Relaxed),
-        Some("relaxed") => modifiers.need(&SCOPES).map(|_| Order::Relaxed),
-        Some(_) => modifiers.need(&SCOPES).map(|_| order),
-    }
+fn ordering(modifiers: &mut Modifiers<'_>, strong: &'static str, order: Order) -> Decoded<Strength> {
+    let order = match modifiers.take(&["weak", "volatile", "relaxed", strong]) {
+        None | Some("weak") => return Ok(Strength::WEAK),
+        // As relaxed for the whole system.
+        Some("volatile") => return Ok(Strength { order: Order::Relaxed, block_only: false }),
+        Some("relaxed") => Order::Relaxed,
+        Some(_) => order,
+    };
+    let scope = modifiers.need(&SCOPES)?;
+    Ok(Strength { order, block_only: scope == "cta" })
 }
 
 pub(super) fn store(
@@ -215,7 +221,7 @@ pub(super) fn store(
     modifiers: &mut Modifiers<'_>,
     operands: &[Operand],
 ) -> Decoded<()> {
-    let order = ordering(modifiers, "release", Order::Release)?;
+    let strength = ordering(modifiers, "release", Order::Release)?;
     let space = space(modifiers.take(&SPACES))?;
     if matches!(space, Space::Const | Space::Param) {
         return Err("nothing can be stored to this space".into());
@@ -229,7 +235,7 @@ pub(super) fn store(
     let (base, offset) = address(decoder, &operands[0], space)?;
     let mut sources = vec![base];
     sources.extend(values);
-    decoder.push(Kind::Store { space, offset, access, order }, vec![], sources, None);
+    decoder.push(Kind::Store { space, offset, access, strength }, vec![], sources, None);
     Ok(())
 }
 
@@ -261,11 +267,10 @@ fn atomic(
         Some("release") => Order::Release,
         Some(_) => Order::AcquireRelease,
     };
-    modifiers.take(&SCOPES);
+    let block_only = modifiers.take(&SCOPES) == Some("cta");
     let space = space(modifiers.take(&["global", "shared", "shared::cta"]))?;
     let names = ["add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas"];
     let name = modifiers.need(if returns { &names } else { &names[..8] })?;
-    modifiers.has("noftz");
     let action = match name {
         "add" => Action::Add,
         "min" => Action::Min,
@@ -292,7 +297,8 @@ fn atomic(
     for value in &rest[1..] {
         sources.push(decoder.source(value, ty)?);
     }
-    decoder.push(Kind::Atomic { space, offset, action, ty: number, order }, dests, sources, None);
+    let strength = Strength { order, block_only };
+    decoder.push(Kind::Atomic { space, offset, action, ty: number, strength }, dests, sources, None);
     Ok(())
 }
 

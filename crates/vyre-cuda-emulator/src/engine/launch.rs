@@ -3,10 +3,10 @@
 //! A block runs for a while and is then put behind the others, so that blocks which wait for each other all go on, as they
 //! do while they are on the device together. As many are begun as the device holds at once.
 
-use super::block::Cta;
+use super::block::{Cta, THREADS_MAX};
 use super::code::Constant;
 use super::races::Races;
-use super::schedule::Schedule;
+use super::schedule::{Options, Schedule};
 use super::{Kernel, Loaded};
 use crate::fault::{Code, Fault};
 use crate::memory::{Block, Heap};
@@ -55,9 +55,9 @@ pub(super) struct Run<'a> {
 
 struct Queue {
     /// Blocks that have begun and wait for their turn.
-    begun: VecDeque<Box<Cta>>,
+    begun: VecDeque<Cta>,
     /// Blocks that have ended, whose memory others can use.
-    spare: Vec<Box<Cta>>,
+    spare: Vec<Cta>,
     next: u64,
     /// How many have begun and not ended.
     alive: u64,
@@ -69,12 +69,51 @@ impl Launch {
         &self.module.program.kernels[self.kernel]
     }
 
+    /// That the launch is one that hardware could begin. The driver refuses most others before, with codes of its own.
+    fn check(&self, model: &Model) -> Result<(), Fault> {
+        let wrong = |what: &str| Err(Fault::new(Code::InvalidValue, what));
+        let Some(kernel) = self.module.program.kernels.get(self.kernel) else {
+            return wrong("the module has no such kernel");
+        };
+        let fits = |size: [u32; 3], most: [u32; 3]| {
+            size.iter().zip(most).all(|(size, most)| (1..=most).contains(size))
+        };
+        if !fits(self.grid, [i32::MAX as u32, 65_535, 65_535]) {
+            return wrong("the grid has no blocks, or too many");
+        }
+        let threads_fit =
+            fits(self.block, [1024, 1024, 64]) && self.block.iter().product::<u32>() <= THREADS_MAX;
+        if !threads_fit {
+            return wrong("the block has no threads, or too many");
+        }
+        if kernel.shared_bytes.saturating_add(self.shared_bytes) > model.shared_per_block_optin {
+            return wrong("the block needs more shared memory than the device has");
+        }
+        let param_bytes = kernel.params.last().map_or(0, |(offset, len)| offset + len);
+        if self.params.len() < param_bytes as usize {
+            return wrong("the kernel has more parameters than the launch gives it");
+        }
+        Ok(())
+    }
+
     fn block_count(&self) -> u64 {
         self.grid.iter().map(|axis| u64::from(*axis)).product()
     }
 
     /// Runs it to its end on this thread and others of its own; returns early with an error where `stop` is set.
     pub fn run(&self, heap: &Heap, model: &Model, stop: &AtomicBool) -> Result<(), Fault> {
+        self.run_with(Options::from_environment(), heap, model, stop)
+    }
+
+    /// Runs it as `run` does, with a schedule and checks of the caller's choice.
+    pub fn run_with(
+        &self,
+        options: Options,
+        heap: &Heap,
+        model: &Model,
+        stop: &AtomicBool,
+    ) -> Result<(), Fault> {
+        self.check(model)?;
         let kernel = self.kernel();
         let value = |constant: &Constant| match constant {
             Constant::Value(value) => *value,
@@ -91,8 +130,8 @@ impl Launch {
                 .iter()
                 .map(|(slot, constant)| (*slot, value(constant)))
                 .collect(),
-            schedule: Schedule::next(),
-            races: Races::wanted(self),
+            schedule: options.schedule,
+            races: options.races.then(|| Races::new(self.block.iter().product::<u32>() as usize)),
             start: Instant::now(),
             stop,
             queue: Mutex::new(Queue {
@@ -152,7 +191,9 @@ impl Run<'_> {
         let model = self.model;
         let threads = self.launch.block.iter().product::<u32>().max(1);
         let by_threads = model.threads_per_multiprocessor / threads;
-        let each = by_threads.clamp(1, model.blocks_per_multiprocessor);
+        let shared = self.kernel.shared_bytes + self.launch.shared_bytes + model.shared_reserved;
+        let by_shared = model.shared_per_multiprocessor / shared.max(1);
+        let each = by_threads.min(by_shared).clamp(1, model.blocks_per_multiprocessor);
         u64::from(each) * u64::from(model.multiprocessors)
     }
 
@@ -182,7 +223,7 @@ impl Run<'_> {
     }
 
     /// The next block to run: a new one while the device has room, else one that has waited.
-    fn take(&self, count: u64, alive_max: u64) -> Option<Box<Cta>> {
+    fn take(&self, count: u64, alive_max: u64) -> Option<Cta> {
         let mut queue = self.queue();
         if queue.fault.is_some() || self.is_stopped() {
             return None;
@@ -193,7 +234,7 @@ impl Run<'_> {
             queue.alive += 1;
             let spare = queue.spare.pop();
             drop(queue);
-            let mut cta = spare.unwrap_or_else(|| Box::new(Cta::new(self)));
+            let mut cta = spare.unwrap_or_else(|| Cta::new(self));
             cta.begin(self, number);
             return Some(cta);
         }

@@ -9,6 +9,11 @@ use std::collections::HashMap;
 pub(super) const SHARED_BASE: u64 = 1024;
 /// Where a thread's local memory begins in the local space.
 pub(super) const LOCAL_BASE: u64 = 256;
+/// More than any space has.
+const SPACE_BYTES_MAX: u64 = 1 << 31;
+const CONST_BYTES_MAX: u64 = 64 << 10;
+/// What a block may declare; more is to be had at launch alone.
+const SHARED_BYTES_MAX: u64 = 48 << 10;
 const LOCAL_BYTES_MAX: u64 = 512 << 10;
 
 /// The module's variables.
@@ -46,6 +51,16 @@ fn align_of(variable: &Variable) -> u64 {
     u64::from(variable.align.unwrap_or(0)).max(element_bytes(variable))
 }
 
+/// Where a variable begins and ends, behind others of its space.
+fn placed(variable: &Variable, behind: u64) -> Result<[u64; 2], Error> {
+    let start = behind.next_multiple_of(align_of(variable));
+    let end = start + variable.len.unwrap_or(0) * element_bytes(variable);
+    match end <= SPACE_BYTES_MAX {
+        true => Ok([start, end]),
+        false => wrong(variable.line, format!("'{}' does not fit its state space", variable.name)),
+    }
+}
+
 impl Layout {
     pub(super) fn of(module: &Module) -> Result<Layout, Error> {
         let mut layout = Layout {
@@ -68,6 +83,13 @@ impl Layout {
                     (space, layout.globals.len() as u64 - 1)
                 }
             };
+            let constants = layout.globals.iter().filter(|global| global.constant);
+            if constants.map(|global| global.byte_len).sum::<u64>() > CONST_BYTES_MAX {
+                return wrong(
+                    line,
+                    format!("File uses too much global constant data ({CONST_BYTES_MAX:#x} bytes max)"),
+                );
+            }
             if layout.places.insert(name.clone(), place).is_some() {
                 return wrong(line, format!("Duplicate definition of '{name}'"));
             }
@@ -76,16 +98,16 @@ impl Layout {
     }
 
     fn shared(&mut self, variable: &Variable) -> Result<u64, Error> {
-        let Some(len) = variable.len else {
+        if variable.len.is_none() {
             if !variable.external {
                 return wrong(variable.line, format!("'{}' has no size and is not extern", variable.name));
             }
             self.dynamic_align = self.dynamic_align.max(align_of(variable));
             self.dynamic.push(variable.name.clone());
             return Ok(0);
-        };
-        let start = self.shared_end.next_multiple_of(align_of(variable));
-        self.shared_end = start + len * element_bytes(variable);
+        }
+        let [start, end] = placed(variable, self.shared_end)?;
+        self.shared_end = end;
         Ok(SHARED_BASE + start)
     }
 
@@ -144,28 +166,29 @@ impl Frame {
         };
         let mut param_end = 0u64;
         for param in &entry.params {
-            let Some(len) = param.len else { return wrong(param.line, "a parameter needs a size") };
-            let start = param_end.next_multiple_of(align_of(param));
-            let byte_len = len * element_bytes(param);
-            param_end = start + byte_len;
+            if param.len.is_none() {
+                return wrong(param.line, "a parameter needs a size");
+            }
+            let [start, end] = placed(param, param_end)?;
+            param_end = end;
             if param_end > 32_764 {
                 return wrong(param.line, "the parameters have more than 32,764 bytes");
             }
-            frame.params.push((start as u32, byte_len as u32));
+            frame.params.push((start as u32, (end - start) as u32));
             frame.place(param, Space::Param, start)?;
         }
         frame.param_bytes = param_end as u32;
         let (mut shared, mut local) = (layout.shared_end, 0u64);
         for variable in &entry.variables {
-            let Some(len) = variable.len else {
+            if variable.len.is_none() {
                 return wrong(variable.line, "a variable in a body needs a size");
-            };
+            }
             let (space, base, end) = match variable.space.as_str() {
                 "shared" => (Space::Shared, SHARED_BASE, &mut shared),
                 _ => (Space::Local, LOCAL_BASE, &mut local),
             };
-            let start = end.next_multiple_of(align_of(variable));
-            *end = start + len * element_bytes(variable);
+            let [start, behind] = placed(variable, *end)?;
+            *end = behind;
             frame.place(variable, space, base + start)?;
         }
         if local > LOCAL_BYTES_MAX {
@@ -174,13 +197,21 @@ impl Frame {
                 format!("local memory of {local} bytes is more than the {LOCAL_BYTES_MAX} of a thread"),
             );
         }
+        if shared > SHARED_BYTES_MAX {
+            return wrong(
+                entry.line,
+                format!(
+                    "Entry function '{}' uses too much shared data ({shared:#x} bytes, {SHARED_BYTES_MAX:#x} max)",
+                    entry.name
+                ),
+            );
+        }
         let dynamic = shared.next_multiple_of(layout.dynamic_align);
         for name in &layout.dynamic {
             frame.places.insert(name.clone(), (Space::Shared, SHARED_BASE + dynamic));
         }
         let padded = if layout.dynamic.is_empty() { shared } else { dynamic };
-        frame.shared_bytes =
-            u32::try_from(padded).or_else(|_| wrong(entry.line, "too much shared memory"))?;
+        frame.shared_bytes = padded as u32;
         frame.local_bytes = local as u32;
         Ok(frame)
     }

@@ -32,6 +32,7 @@ mod together;
 mod warp;
 
 pub use launch::Launch;
+pub use schedule::{Options, Order, Schedule};
 
 use crate::fault::{Code, Fault};
 use crate::memory::{Block, Heap};
@@ -166,7 +167,7 @@ impl Loaded {
         let mut blocks = Vec::new();
         for global in &program.layout.globals {
             let block = heap.allocate(global.byte_len.max(1))?;
-            block.fill(0, global.byte_len, 0);
+            block.mark_zeroed();
             block.write(0, &global.bytes);
             blocks.push(block);
         }
@@ -182,6 +183,12 @@ impl Loaded {
             }
         }
         Ok(Loaded { program, addresses, blocks })
+    }
+
+    /// Whether an address is in one of the constant variables.
+    fn is_constant(&self, address: u64) -> bool {
+        let mut variables = self.program.layout.globals.iter().zip(&self.blocks);
+        variables.any(|(global, block)| global.constant && (block.address..block.end()).contains(&address))
     }
 
     /// Takes the variables out of the device's memory again.

@@ -8,8 +8,7 @@
 //! It finds races that the schedule let happen side by side or not, but remembers only the last few readers of a byte. Not
 //! here: races between kernels of different streams, and with copies.
 
-use super::code::Order;
-use super::launch::Launch;
+use super::code::{Order, Strength};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -49,8 +48,27 @@ struct Event {
     time: u64,
     line: u32,
     writes: bool,
-    /// Atomic or volatile.
-    strong: bool,
+    /// Atomic or volatile, and for whom.
+    reach: Reach,
+}
+
+/// Among whom an access is atomic or volatile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    Weak,
+    Block,
+    Device,
+}
+
+impl Event {
+    /// Whether two accesses may happen at the same time because both are strong.
+    fn is_strong_with(&self, other: &Event) -> bool {
+        match (self.reach, other.reach) {
+            (Reach::Weak, _) | (_, Reach::Weak) => false,
+            (Reach::Device, Reach::Device) => true,
+            _ => self.who.0 == other.who.0,
+        }
+    }
 }
 
 /// What is known to have happened: up to which time, by block and by thread.
@@ -81,9 +99,23 @@ impl Knowledge {
 /// What a fence lets other threads learn, and whether those of other blocks do.
 #[derive(Clone, Default)]
 struct Published {
-    block: u64,
     near: Knowledge,
     far: Knowledge,
+}
+
+/// What was published at a place: for the threads of a block, by block, and for all.
+#[derive(Default)]
+struct Left {
+    near: HashMap<u64, Knowledge>,
+    far: Knowledge,
+}
+
+/// A thread that came to a barrier.
+struct Arrived {
+    who: Who,
+    time: u64,
+    /// What it knew then, if it goes on at once and so does not learn of the others.
+    knew: Option<Knowledge>,
 }
 
 #[derive(Default)]
@@ -101,8 +133,8 @@ struct State {
     bytes: HashMap<Memory, Vec<Event>>,
     threads: HashMap<Who, Thread>,
     /// What atomics and volatile stores left at a place.
-    places: HashMap<Memory, Published>,
-    arrived: HashMap<(u64, u64), Vec<Who>>,
+    places: HashMap<Memory, Left>,
+    arrived: HashMap<(u64, u64), Vec<Arrived>>,
 }
 
 /// The accesses of a launch.
@@ -112,12 +144,9 @@ pub(super) struct Races {
 }
 
 impl Races {
-    /// Whether `VYRE_EMULATED_CHECKS` asks for it.
-    pub(super) fn wanted(launch: &Launch) -> Option<Races> {
-        let asked = std::env::var("VYRE_EMULATED_CHECKS")
-            .is_ok_and(|text| text.split(',').any(|word| word == "races"));
-        let threads = launch.block.iter().product::<u32>() as usize;
-        asked.then(|| Races { state: Mutex::default(), threads })
+    /// Of a launch whose blocks have that many threads.
+    pub(super) fn new(threads: usize) -> Races {
+        Races { state: Mutex::default(), threads }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -131,71 +160,86 @@ impl Races {
         memory: Memory,
         bytes: u32,
         kind: Access,
-        order: Order,
+        strength: Strength,
         line: u32,
     ) -> Result<(), String> {
         let mut state = self.state();
         state.time += 1;
-        let strong = kind == Access::Atomic || !matches!(order, Order::Weak | Order::Constant);
-        let event = Event { who, time: state.time, line, writes: kind != Access::Read, strong };
-        if strong {
-            state.exchange(who, memory, kind, order);
+        let reach = match strength.is_strong() {
+            false => Reach::Weak,
+            true if strength.block_only => Reach::Block,
+            true => Reach::Device,
+        };
+        let event = Event { who, time: state.time, line, writes: kind != Access::Read, reach };
+        if reach != Reach::Weak {
+            state.exchange(who, memory, kind, strength);
         }
         for byte in 0..u64::from(bytes) {
-            state.note(memory.plus(byte), event, order == Order::Constant)?;
+            state.note(memory.plus(byte), event, strength.order == Order::Constant)?;
         }
         Ok(())
     }
 
-    /// Threads come to a barrier of the block.
-    pub(super) fn arrive(&self, block: u64, warp: u32, mask: u32, barrier: u64) {
-        let lanes = (0..32).filter(|lane| mask >> lane & 1 != 0).map(|lane| (block, warp, lane));
-        self.state().arrived.entry((block, barrier)).or_default().extend(lanes);
+    /// Threads come to a barrier of the block, and wait there or not.
+    pub(super) fn arrive(&self, block: u64, warp: u32, mask: u32, barrier: u64, waits: bool) {
+        let mut state = self.state();
+        let time = state.time;
+        let arrived = threads_of(block, warp, mask).map(|who| {
+            let knew = (!waits).then(|| state.threads.entry(who).or_default().knows.clone());
+            Arrived { who, time, knew }
+        });
+        let arrived: Vec<Arrived> = arrived.collect();
+        state.arrived.entry((block, barrier)).or_default().extend(arrived);
     }
 
     /// All have come.
     pub(super) fn meet(&self, block: u64, barrier: u64) {
         let mut state = self.state();
         let met = state.arrived.remove(&(block, barrier)).unwrap_or_default();
-        let all = met.len() >= self.threads;
+        let all = met.iter().filter(|arrived| arrived.knew.is_none()).count() >= self.threads;
         state.meet(&met, all.then_some(block));
     }
 
     /// Lanes meet at a `bar.warp.sync`.
     pub(super) fn warp_sync(&self, block: u64, warp: u32, mask: u32) {
-        let met: Vec<Who> =
-            (0..32).filter(|lane| mask >> lane & 1 != 0).map(|lane| (block, warp, lane)).collect();
-        self.state().meet(&met, None);
+        let mut state = self.state();
+        let time = state.time;
+        let met = threads_of(block, warp, mask).map(|who| Arrived { who, time, knew: None });
+        state.meet(&met.collect::<Vec<_>>(), None);
     }
 
     pub(super) fn fence(&self, block: u64, warp: u32, mask: u32, device: bool) {
         let mut state = self.state();
         state.time += 1;
-        for lane in (0..32).filter(|lane| mask >> lane & 1 != 0) {
-            state.fence((block, warp, lane), device);
-        }
+        threads_of(block, warp, mask).for_each(|who| state.fence(who, device));
     }
 }
 
 impl State {
-    /// Threads that know of each other from now on, and of whom the others knew.
-    fn meet(&mut self, met: &[Who], whole_block: Option<u64>) {
+    /// Those who wait know from now on what all did and knew when they came.
+    fn meet(&mut self, met: &[Arrived], whole_block: Option<u64>) {
         self.time += 1;
-        let time = self.time;
         let mut all = Knowledge::default();
-        for who in met {
-            let thread = self.threads.entry(*who).or_default();
-            all.learn(&thread.knows);
+        for Arrived { who, knew, .. } in met {
+            match knew {
+                Some(knew) => all.learn(knew),
+                None => all.learn(&self.threads.entry(*who).or_default().knows),
+            }
         }
         match whole_block {
             Some(block) => {
                 // What is known of the block covers what was known of its threads.
                 all.threads.retain(|who, _| who.0 != block);
-                all.blocks.insert(block, time);
+                all.blocks.insert(block, self.time);
             }
-            None => all.threads.extend(met.iter().map(|who| (*who, time))),
+            None => {
+                for Arrived { who, time, .. } in met {
+                    let known = all.threads.entry(*who).or_default();
+                    *known = (*known).max(*time);
+                }
+            }
         }
-        for who in met {
+        for Arrived { who, .. } in met.iter().filter(|arrived| arrived.knew.is_none()) {
             self.threads.entry(*who).or_default().knows = all.clone();
         }
     }
@@ -212,17 +256,20 @@ impl State {
     }
 
     /// An atomic or volatile access: passes on what fences published, and picks it up.
-    fn exchange(&mut self, who: Who, memory: Memory, kind: Access, order: Order) {
+    fn exchange(&mut self, who: Who, memory: Memory, kind: Access, strength: Strength) {
         let time = self.time;
+        let Strength { order, block_only } = strength;
         let thread = self.threads.entry(who).or_default();
         if kind != Access::Write
             && let Some(left) = self.places.get(&memory)
         {
             // What was published for a block reaches its own threads alone.
-            if left.block == who.0 {
-                thread.seen.near.learn(&left.near);
+            if let Some(near) = left.near.get(&who.0) {
+                thread.seen.near.learn(near);
             }
-            thread.seen.far.learn(&left.far);
+            if !block_only {
+                thread.seen.far.learn(&left.far);
+            }
             if matches!(order, Order::Acquire | Order::AcquireRelease) {
                 let seen = std::mem::take(&mut thread.seen);
                 thread.knows.learn(&seen.near);
@@ -237,9 +284,10 @@ impl State {
             if now { Some(published(who, &thread.knows, time, true)) } else { thread.released.clone() };
         if let Some(published) = published {
             let place = self.places.entry(memory).or_default();
-            place.block = who.0;
-            place.near.learn(&published.near);
-            place.far.learn(&published.far);
+            place.near.entry(who.0).or_default().learn(&published.near);
+            if !block_only {
+                place.far.learn(&published.far);
+            }
         }
     }
 
@@ -248,7 +296,7 @@ impl State {
         let knows = &self.threads.entry(event.who).or_default().knows;
         for other in events.iter() {
             let conflict = other.writes || event.writes;
-            let weak = !(other.strong && event.strong);
+            let weak = !event.is_strong_with(other);
             let ordered = other.who == event.who || knows.knows(other);
             if constant && other.writes {
                 return Err(format!(
@@ -266,7 +314,7 @@ impl State {
                 ));
             }
         }
-        if event.writes && !event.strong {
+        if event.writes && event.reach == Reach::Weak {
             // Everything before is ordered before this.
             events.clear();
         }
@@ -285,5 +333,9 @@ fn published(who: Who, knows: &Knowledge, time: u64, device: bool) -> Published 
     let mut near = knows.clone();
     near.threads.insert(who, time);
     let far = if device { near.clone() } else { Knowledge::default() };
-    Published { block: who.0, near, far }
+    Published { near, far }
+}
+
+fn threads_of(block: u64, warp: u32, mask: u32) -> impl Iterator<Item = Who> {
+    (0..32).filter(move |lane| mask >> lane & 1 != 0).map(move |lane| (block, warp, lane))
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How lanes and warps are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub enum Order {
     /// Lanes that are behind go first, so that lanes meet again as soon as they can.
     Lockstep,
     /// One lane of each warp goes as far as it can before the others.
@@ -21,9 +21,28 @@ pub(super) enum Order {
 
 /// The order of one launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Schedule {
-    pub(super) order: Order,
-    pub(super) seed: u64,
+pub struct Schedule {
+    /// How lanes and warps are chosen.
+    pub order: Order,
+    /// What the choices begin with.
+    pub seed: u64,
+}
+
+/// What a launch leaves to the emulator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Who runs next.
+    pub schedule: Schedule,
+    /// Whether accesses that nothing orders are reported, which takes time and memory.
+    pub races: bool,
+}
+
+impl Options {
+    /// What `VYRE_EMULATED_SCHEDULE` and `VYRE_EMULATED_CHECKS` say of the next launch.
+    pub fn from_environment() -> Options {
+        let checks = std::env::var("VYRE_EMULATED_CHECKS").unwrap_or_default();
+        Options { schedule: Schedule::next(), races: checks.split(',').any(|word| word == "races") }
+    }
 }
 
 /// What `VYRE_EMULATED_SCHEDULE` says: an order and a seed, or nothing.
@@ -42,7 +61,7 @@ fn wanted() -> (Option<Order>, u64) {
 
 impl Schedule {
     /// The order of the next launch. Without a wish half of the launches run in lockstep, which is the quickest.
-    pub(super) fn next() -> Schedule {
+    fn next() -> Schedule {
         static WANTED: OnceLock<(Option<Order>, u64)> = OnceLock::new();
         static LAUNCHES: AtomicU64 = AtomicU64::new(0);
         let (order, seed) = WANTED.get_or_init(wanted);

@@ -5,10 +5,11 @@
 
 use super::access::{Access1, Place};
 use super::block::Common;
-use super::code::{AlignedOp, Code as Ops, Kind, NOWHERE, Op, Redux, Shuffle, Slot, Space, WarpOp};
+use super::code::{AlignedOp, Code as Ops, Kind, NOWHERE, Op, Redux, Shuffle, Slot, Space, Strength, WarpOp};
 use super::launch::Run;
 use super::layout::SHARED_BASE;
-use super::warp::{Warp, each};
+use super::races::Access as RaceAccess;
+use super::warp::{Meeting, Warp, each};
 use crate::alu::Row;
 use crate::fault::{Code, Fault};
 use crate::tensor::Wgmma;
@@ -56,66 +57,56 @@ impl Warp {
         &mut self,
         run: &Run<'_>,
         common: &mut Common,
-        op: &Op,
         warp_op: WarpOp,
-        members: u32,
-        arrived: u32,
+        meeting: &Meeting,
     ) -> Result<(), Fault> {
+        let ops = &run.kernel.code.ops;
+        let arrived = meeting.arrived;
         if run.kernel.code.uses_wgmma {
-            self.check_products(run, common, op, arrived)?;
+            for (pc, mask) in meeting.parts() {
+                self.check_products(run, common, &ops[pc as usize], mask)?;
+            }
         }
-        let values = self.rows[op.sources[0] as usize];
-        let set = self.set(op.sources[0]);
+        // Each lane's sources are those of the instruction that it came to.
+        let row = |source: usize| -> Row {
+            let mut row = [0; 32];
+            for lane in each(arrived) {
+                let op = &ops[meeting.places[lane] as usize];
+                row[lane] = self.rows[op.sources[source] as usize][lane];
+            }
+            row
+        };
+        let values = row(0);
+        let set = each(arrived).fold(0, |set, lane| set | (values[lane] as u32 & 1) << lane);
         let same = |value: u64| [value; 32];
-        let result = match warp_op {
+        let mut second = same(0);
+        let first = match warp_op {
             WarpOp::Sync => return Ok(()),
             WarpOp::Shuffle(mode) => {
-                self.shuffle(op, mode, members, arrived);
-                return Ok(());
+                let (result, inside) = shuffled(mode, &values, &row(1), &row(2), arrived & meeting.members);
+                second = inside;
+                result
             }
-            WarpOp::VoteAll => same(u64::from(set & arrived == arrived)),
-            WarpOp::VoteAny => same(u64::from(set & arrived != 0)),
-            WarpOp::VoteUni => same(u64::from(set & arrived == arrived || set & arrived == 0)),
-            WarpOp::Ballot => same(u64::from(set & arrived)),
+            WarpOp::VoteAll => same(u64::from(set == arrived)),
+            WarpOp::VoteAny => same(u64::from(set != 0)),
+            WarpOp::VoteUni => same(u64::from(set == arrived || set == 0)),
+            WarpOp::Ballot => same(u64::from(set)),
             WarpOp::MatchAny => std::array::from_fn(|lane| u64::from(equals(&values, values[lane], arrived))),
             WarpOp::MatchAll => {
                 let first = values[arrived.trailing_zeros() as usize];
                 let all = equals(&values, first, arrived) == arrived;
-                if let Some(predicate) = op.dests.get(1) {
-                    self.write(*predicate, &same(u64::from(all)), arrived);
-                }
+                second = same(u64::from(all));
                 same(if all { u64::from(arrived) } else { 0 })
             }
             WarpOp::Redux(redux) => same(u64::from(fold(redux, &values, arrived))),
         };
-        self.write(op.dests[0], &result, arrived);
-        Ok(())
-    }
-
-    fn shuffle(&mut self, op: &Op, mode: Shuffle, members: u32, arrived: u32) {
-        let row = |at: usize| self.rows[op.sources[at] as usize];
-        let (values, by, clamps) = (row(0), row(1), row(2));
-        let (mut result, mut inside) = ([0; 32], [0; 32]);
-        for lane in each(arrived) {
-            let (by, clamp) = (by[lane] as u32 & 31, clamps[lane] as u32);
-            let (end, segment) = (clamp & 31, clamp >> 8 & 31);
-            let own = lane as u32;
-            let low = own & segment;
-            let most = low | end & !segment;
-            let (from, found) = match mode {
-                Shuffle::Up => (own.wrapping_sub(by), own as i32 - by as i32 >= most as i32),
-                Shuffle::Down => (own + by, own + by <= most),
-                Shuffle::Butterfly => (own ^ by, own ^ by <= most),
-                Shuffle::Index => (low | by & !segment, low | by & !segment <= most),
-            };
-            let from = if found { from as usize } else { lane };
-            // What a lane gives that takes no part is unpredictable.
-            let takes_part = arrived & members & 1 << from != 0;
-            result[lane] = if takes_part { values[from] } else { 0x5bad_0000 | from as u64 };
-            inside[lane] = u64::from(found);
+        for (pc, mask) in meeting.parts() {
+            let dests = &ops[pc as usize].dests;
+            for (dest, result) in dests.iter().zip([&first, &second]) {
+                self.write(*dest, result, mask);
+            }
         }
-        self.write(op.dests[0], &result, arrived);
-        self.write(op.dests[1], &inside, arrived);
+        Ok(())
     }
 
     /// An instruction of all lanes of the warp.
@@ -193,6 +184,7 @@ impl Warp {
         let address = self.row_address(op, lane, offset);
         let access = Access1 { op, lane, address, bytes: 16, verb: "reads" };
         let place = self.shared_place(run, common, space, access)?;
+        self.watch(run, common, access, place, RaceAccess::Read, Strength::WEAK)?;
         let mut row = [0; 16];
         for half in 0..2 {
             let one = Access1 { bytes: 8, address: address + 8 * half, ..access };
@@ -213,6 +205,7 @@ impl Warp {
         let address = self.row_address(op, lane, offset);
         let access = Access1 { op, lane, address, bytes: 16, verb: "writes" };
         let place = self.shared_place(run, common, space, access)?;
+        self.watch(run, common, access, place, RaceAccess::Write, Strength::WEAK)?;
         for half in 0..2usize {
             let one = Access1 { bytes: 8, address: address + 8 * half as u64, ..access };
             let bytes = row[8 * half..][..8].try_into().expect("eight bytes");
@@ -241,7 +234,10 @@ impl Warp {
         let refuse = |warp: &Warp, common: &Common, what: &str| {
             warp.fault(run, common, Code::LaunchFailed, op.line, 0, what)
         };
-        self.products.digest = self.products.digest.wrapping_mul(0x100_0000_01b3) ^ u64::from(op.line);
+        let warps = run.launch.block.iter().product::<u32>() / 32;
+        if self.index / 4 * 4 + 4 > warps {
+            return Err(refuse(self, common, "its warp is not one of a group of four"));
+        }
         let accumulators = &op.dests;
         if accumulators.iter().any(|slot| self.products.touched[*slot as usize]) {
             return Err(refuse(self, common, "its accumulators were touched since the last wgmma.fence"));
@@ -256,6 +252,11 @@ impl Warp {
             return Err(refuse(self, common, "a descriptor or scale-d differs among the lanes"));
         }
         let first = |slot: Slot| self.rows[slot as usize][0];
+        let descriptor_a = if from_registers { 0 } else { first(operands[0]) };
+        let shared = [u64::from(op.line), descriptor_a, first(b), first(adds)];
+        self.products.digest = shared.iter().fold(self.products.digest, |digest, value| {
+            (digest ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23)
+        });
         let quarter = self.index as usize % 4;
         let mut words = Vec::new();
         let b_addresses = wgmma.b_addresses(first(b));
@@ -310,6 +311,8 @@ impl Warp {
             if !common.written[at..at + 16].iter().all(|written| *written) {
                 return refuse("which nothing has written");
             }
+            let access = Access1 { op, lane: 0, address: u64::from(*address), bytes: 16, verb: "reads" };
+            self.watch(run, common, access, Place::Shared(at), RaceAccess::Read, Strength::WEAK)?;
             for word in at / 4..at / 4 + 4 {
                 let under_way = common.under_way[word];
                 if under_way.copied {
@@ -360,6 +363,30 @@ impl Warp {
         }
         Ok(())
     }
+}
+
+/// What `shfl` gives each lane, and whether the lane it reads is in range: the ISA's pseudo-code.
+fn shuffled(mode: Shuffle, values: &Row, by: &Row, clamps: &Row, members: u32) -> (Row, Row) {
+    let (mut result, mut inside) = ([0; 32], [0; 32]);
+    for lane in each(members) {
+        let (by, clamp) = (by[lane] as u32 & 31, clamps[lane] as u32);
+        let (end, segment) = (clamp & 31, clamp >> 8 & 31);
+        let own = lane as u32;
+        let low = own & segment;
+        let most = low | end & !segment;
+        let (from, found) = match mode {
+            Shuffle::Up => (own.wrapping_sub(by), own as i32 - by as i32 >= most as i32),
+            Shuffle::Down => (own + by, own + by <= most),
+            Shuffle::Butterfly => (own ^ by, own ^ by <= most),
+            Shuffle::Index => (low | by & !segment, low | by & !segment <= most),
+        };
+        let from = if found { from as usize } else { lane };
+        // What a lane gives that takes no part is unpredictable.
+        let takes_part = members & 1 << from != 0;
+        result[lane] = if takes_part { values[from] } else { 0x5bad_0000 | from as u64 };
+        inside[lane] = u64::from(found);
+    }
+    (result, inside)
 }
 
 /// The lanes of `mask` that have the value.

@@ -4,7 +4,7 @@
 //! promises nothing but that lanes which may go on do so in the end.
 
 use super::block::{Arrival, Common, Fold};
-use super::code::{BarrierStep, Kind, NOWHERE, Op, Slot, Special, WarpOp};
+use super::code::{AlignedOp, BarrierStep, Kind, NOWHERE, Op, Slot, Special, WarpOp};
 use super::launch::Run;
 use super::schedule::{Choices, Order};
 use super::together::Products;
@@ -12,7 +12,9 @@ use crate::alu::{Fun, Row};
 use crate::fault::{Code, Fault};
 
 /// Instructions of a group before another group's turn.
-const GROUP_TURN: u32 = 2048;
+const GROUP_TURN: u32 = 512;
+/// Instructions that a warp runs while some of its lanes are at an aligned instruction, until the others count as lost.
+const LATE_MAX: u64 = 1 << 26;
 
 /// Lanes that are at one instruction.
 #[derive(Clone, Copy, Debug)]
@@ -23,13 +25,49 @@ struct Group {
 
 /// Lanes that wait for others of their warp.
 #[derive(Clone, Copy, Debug)]
-struct Meeting {
-    pc: u32,
+pub(super) struct Meeting {
+    kind: MeetingKind,
     /// The lanes that are to come.
-    members: u32,
-    arrived: u32,
-    /// Whether all lanes of the warp are to come, by `.aligned`.
-    aligned: bool,
+    pub(super) members: u32,
+    pub(super) arrived: u32,
+    /// By lane, the instruction that it came to.
+    pub(super) places: [u32; 32],
+    /// How many instructions the warp had run when the first came.
+    since: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MeetingKind {
+    /// All lanes of the warp at one instruction, by `.aligned`.
+    Aligned(u32),
+    /// The lanes of a mask, at any instructions of one kind: the ISA asks for the same qualifiers and mask.
+    Named(WarpOp),
+}
+
+impl Meeting {
+    fn new(kind: MeetingKind, members: u32, arrived: u32, pc: u32) -> Meeting {
+        Meeting { kind, members, arrived, places: [pc; 32], since: 0 }
+    }
+
+    /// Some lane's instruction.
+    fn pc(&self) -> u32 {
+        self.places[self.arrived.trailing_zeros() as usize % 32]
+    }
+
+    /// The instructions that lanes came to, each with its lanes.
+    pub(super) fn parts(&self) -> impl Iterator<Item = (u32, u32)> + use<> {
+        let (places, mut left) = (self.places, self.arrived);
+        std::iter::from_fn(move || {
+            let pc = places[(left != 0).then_some(left.trailing_zeros() as usize)?];
+            let same = each(left).filter(|lane| places[*lane] == pc).fold(0, |same, lane| same | 1 << lane);
+            left &= !same;
+            Some((pc, same))
+        })
+    }
+
+    fn is_aligned(&self) -> bool {
+        matches!(self.kind, MeetingKind::Aligned(_))
+    }
 }
 
 /// A copy by `cp.async`.
@@ -66,13 +104,17 @@ pub(super) struct Warp {
     pub(super) committed: [u32; 32],
     pub(super) products: Products,
     /// By lane, the block's clock at the last barrier it passed.
-    pub(super) passed: [u32; 32],
+    pub(super) passed: [u64; 32],
     /// The allocation that was found last.
     pub(super) found: usize,
     choices: Choices,
     turns: u32,
-    /// The lane that goes ahead, where one does.
+    /// Instructions that it has run.
+    executed: u64,
+    /// The lane that goes ahead, where one does, as a mask.
     leader: u32,
+    /// The lane that had the last turn, where each has one.
+    next: u32,
     line: u32,
 }
 
@@ -116,7 +158,9 @@ impl Warp {
             found: 0,
             choices: Choices::new(0),
             turns: 0,
+            executed: 0,
             leader: 0,
+            next: 0,
             line: 0,
         };
         for (slot, value) in &run.constants {
@@ -127,7 +171,7 @@ impl Warp {
     }
 
     /// Puts its lanes at the kernel's start.
-    pub(super) fn begin(&mut self, run: &Run<'_>, _block: [u32; 3], seed: u64) {
+    pub(super) fn begin(&mut self, run: &Run<'_>, seed: u64) {
         for (defined, tracked) in self.defined.iter_mut().zip(&run.kernel.code.tracked) {
             if *tracked {
                 *defined = 0;
@@ -159,7 +203,7 @@ impl Warp {
         self.products.digest()
     }
 
-    pub(super) fn synced(&mut self, mask: u32, clock: u32) {
+    pub(super) fn synced(&mut self, mask: u32, clock: u64) {
         each(mask).for_each(|lane| self.passed[lane] = clock);
     }
 
@@ -187,50 +231,66 @@ impl Warp {
         run.fault(code, line, self.threads[lane as usize % 32], common.id, what)
     }
 
-    /// The line and lane of somebody who waits within the warp, and for whom.
+    /// The line and lane of a thread that waits within the warp, and for whom.
     pub(super) fn waiting(&self, run: &Run<'_>) -> Option<(u32, u32, String)> {
-        let meeting = self.meetings.first()?;
+        self.meetings.first().map(|meeting| self.explain(run, meeting))
+    }
+
+    fn explain(&self, run: &Run<'_>, meeting: &Meeting) -> (u32, u32, String) {
         let missing = meeting.members & !meeting.arrived & !self.exited;
         let gone = meeting.members & self.exited & self.lanes;
         let what = match missing {
-            0 if meeting.aligned => {
+            0 if meeting.is_aligned() => {
                 format!("the warp must execute it together, and lanes {gone:#x} have exited")
             }
-            _ if meeting.aligned => {
+            _ if meeting.is_aligned() => {
                 format!("the warp must execute it together, and lanes {missing:#x} never come")
             }
             _ => format!("waits for lanes {missing:#x} of its warp, which never come"),
         };
-        let line = run.kernel.code.ops[meeting.pc as usize].line;
-        Some((line, meeting.arrived.trailing_zeros(), what))
+        let line = run.kernel.code.ops[meeting.pc() as usize].line;
+        (line, meeting.arrived.trailing_zeros(), what)
+    }
+
+    /// That no lane spins while others wait for it to come to an aligned instruction.
+    fn check_late(&self, run: &Run<'_>, common: &Common) -> Result<(), Fault> {
+        let late = |meeting: &&Meeting| meeting.is_aligned() && self.executed - meeting.since > LATE_MAX;
+        match self.meetings.iter().find(late) {
+            None => Ok(()),
+            Some(meeting) => {
+                let (line, lane, what) = self.explain(run, meeting);
+                Err(self.fault(run, common, Code::LaunchFailed, line, lane, &what))
+            }
+        }
     }
 
     /// The group that runs now, the instruction at which it meets another, and how long it runs.
     fn pick(&mut self, order: Order) -> (Group, u32, u32) {
         self.turns = self.turns.wrapping_add(1);
-        let behind = |groups: &[Group]| (0..groups.len()).min_by_key(|at| groups[*at].pc).unwrap_or(0);
         if self.groups.len() == 1 && matches!(order, Order::Lockstep) {
             return (self.groups.swap_remove(0), u32::MAX, u32::MAX);
         }
+        // A group that spins must not keep others from what it waits for.
+        let fair = self.turns.is_multiple_of(8);
+        let any = if fair { self.choices.below(self.groups.len()) } else { 0 };
         match order {
             Order::Lockstep => {
-                // A group that spins must not keep others from what it waits for.
-                let fair = self.turns % 64 == 63;
-                let at = if fair { self.choices.below(self.groups.len()) } else { behind(&self.groups) };
-                let group = self.groups.swap_remove(at);
+                let behind = (0..self.groups.len()).min_by_key(|at| self.groups[*at].pc).unwrap_or(0);
+                let group = self.groups.swap_remove(if fair { any } else { behind });
                 let meets = self.groups.iter().map(|other| other.pc).filter(|pc| *pc > group.pc).min();
                 (group, meets.unwrap_or(u32::MAX), GROUP_TURN)
             }
             Order::Ahead => {
                 let leads = self.groups.iter().position(|group| group.mask & self.leader != 0);
-                let at = leads.filter(|_| self.turns % 16 != 15).unwrap_or_else(|| behind(&self.groups));
+                let at = leads.filter(|_| !fair).unwrap_or(any);
                 (self.part(at, self.leader), u32::MAX, GROUP_TURN)
             }
             Order::RoundRobin => {
-                let at = self.turns as usize % self.groups.len();
-                let mask = self.groups[at].mask;
-                let turned = mask.rotate_right(self.turns % 32);
-                let lane = (turned & turned.wrapping_neg()).rotate_left(self.turns % 32);
+                let ready = self.groups.iter().fold(0, |ready, group| ready | group.mask);
+                // The first lane that is ready from the next one on.
+                self.next = (self.next + 1 + ready.rotate_right(self.next + 1).trailing_zeros()) % 32;
+                let lane = 1 << self.next;
+                let at = self.groups.iter().position(|group| group.mask & lane != 0).unwrap_or(0);
                 (self.part(at, lane), u32::MAX, 1)
             }
             Order::Random => {
@@ -253,13 +313,15 @@ impl Warp {
         Group { mask: taken, ..group }
     }
 
-    /// Runs up to so many instructions, while some lane may go on; tells how many.
+    /// Runs up to so many instructions, while some lane may go on; returns how many.
     pub(super) fn run(&mut self, run: &Run<'_>, common: &mut Common, turn: u32) -> Result<u32, Fault> {
         let mut used = 0;
         while used < turn && !self.groups.is_empty() {
             let (group, meets, most) = self.pick(run.schedule.order);
             used += self.run_group(run, common, group, meets, most.min(turn - used))?;
         }
+        self.executed += u64::from(used);
+        self.check_late(run, common)?;
         Ok(used)
     }
 
@@ -350,13 +412,24 @@ impl Warp {
             }
         }
         let active = self.guarded(op, mask);
-        for (at, slot) in op.sources.iter().enumerate() {
+        for (at, slot) in self.read_sources(op).iter().enumerate() {
             let missing = unwritten(*slot, active);
             if missing != 0 {
                 return found(missing, format!("source {} is a register that nothing has written", at + 1));
             }
         }
         Ok(())
+    }
+
+    /// The sources that an instruction reads now: a product that replaces its accumulators does not read them.
+    fn read_sources<'a>(&self, op: &'a Op) -> &'a [Slot] {
+        if let Kind::Aligned(AlignedOp::Wgmma(_)) = op.kind {
+            let before = op.sources.len() - op.dests.len();
+            if self.set(op.sources[before - 1]) == 0 {
+                return &op.sources[..before];
+            }
+        }
+        &op.sources
     }
 
     /// Writes a register in some lanes.
@@ -390,6 +463,7 @@ impl Warp {
         common
             .exit(mask.count_ones())
             .map_err(|what| self.fault(run, common, Code::LaunchFailed, op.line, lane, &what))?;
+        common.completed(run);
         // Those who waited for these lanes do so no longer.
         for at in (0..self.meetings.len()).rev() {
             self.try_meeting(run, common, at)?;
@@ -402,7 +476,7 @@ impl Warp {
         let op = &run.kernel.code.ops[pc as usize];
         match &op.kind {
             Kind::Barrier { aligned: false, .. } => self.arrive(run, common, pc, mask),
-            Kind::Warp(_) => {
+            Kind::Warp(warp_op) => {
                 let named = *op.sources.last().expect("a mask names the lanes");
                 let mut left = mask;
                 while left != 0 {
@@ -416,23 +490,26 @@ impl Warp {
                         let lane = outside.trailing_zeros();
                         return Err(self.fault(run, common, Code::LaunchFailed, op.line, lane, &what));
                     }
-                    self.join(run, common, Meeting { pc, members, arrived: same, aligned: false })?;
+                    let kind = MeetingKind::Named(*warp_op);
+                    self.join(run, common, Meeting::new(kind, members, same, pc))?;
                 }
                 Ok(())
             }
-            _ => self.join(run, common, Meeting { pc, members: self.lanes, arrived: mask, aligned: true }),
+            _ => self.join(run, common, Meeting::new(MeetingKind::Aligned(pc), self.lanes, mask, pc)),
         }
     }
 
     fn join(&mut self, run: &Run<'_>, common: &mut Common, new: Meeting) -> Result<(), Fault> {
-        let same = |other: &Meeting| other.pc == new.pc && other.members == new.members;
+        let same = |other: &Meeting| other.kind == new.kind && other.members == new.members;
         let at = match self.meetings.iter().position(same) {
             Some(at) => {
-                self.meetings[at].arrived |= new.arrived;
+                let meeting = &mut self.meetings[at];
+                meeting.arrived |= new.arrived;
+                each(new.arrived).for_each(|lane| meeting.places[lane] = new.places[lane]);
                 at
             }
             None => {
-                self.meetings.push(new);
+                self.meetings.push(Meeting { since: self.executed, ..new });
                 self.meetings.len() - 1
             }
         };
@@ -441,29 +518,44 @@ impl Warp {
 
     /// Executes an instruction that lanes wait at, if all have come.
     fn try_meeting(&mut self, run: &Run<'_>, common: &mut Common, at: usize) -> Result<(), Fault> {
-        let Meeting { pc, members, arrived, aligned } = self.meetings[at];
+        let meeting = self.meetings[at];
+        let Meeting { kind, members, arrived, .. } = meeting;
         // Lanes that have exited are not waited for, but a warp that must be together is not without them.
-        let gone = self.exited & if aligned { !self.lanes } else { u32::MAX };
+        let gone = self.exited & if meeting.is_aligned() { !self.lanes } else { u32::MAX };
         if members & !gone & !arrived != 0 {
             return Ok(());
         }
         self.meetings.swap_remove(at);
-        let op = &run.kernel.code.ops[pc as usize];
-        match &op.kind {
-            Kind::Barrier { .. } => return self.arrive(run, common, pc, arrived),
-            Kind::Warp(WarpOp::Sync) => {
+        match kind {
+            MeetingKind::Aligned(pc) => {
+                let op = &run.kernel.code.ops[pc as usize];
+                match &op.kind {
+                    Kind::Aligned(aligned) => self.aligned(run, common, op, aligned)?,
+                    _ => return self.arrive(run, common, pc, arrived),
+                }
+                self.resume(pc + 1, arrived);
+            }
+            MeetingKind::Named(WarpOp::Sync) => {
                 common.clock += 1;
                 self.synced(arrived, common.clock);
                 if let Some(races) = &run.races {
                     races.warp_sync(common.number, self.index, arrived);
                 }
+                self.resume_each(&meeting);
             }
-            Kind::Warp(warp_op) => self.together(run, common, op, *warp_op, members, arrived)?,
-            Kind::Aligned(aligned) => self.aligned(run, common, op, aligned)?,
-            _ => unreachable!("only these make lanes meet"),
+            MeetingKind::Named(warp_op) => {
+                self.together(run, common, warp_op, &meeting)?;
+                self.resume_each(&meeting);
+            }
         }
-        self.resume(pc + 1, arrived);
         Ok(())
+    }
+
+    /// Lets lanes go on behind the instructions that they met at.
+    fn resume_each(&mut self, meeting: &Meeting) {
+        for (pc, mask) in meeting.parts() {
+            self.resume(pc + 1, mask);
+        }
     }
 
     /// Lanes come to a barrier of the block.
@@ -501,10 +593,11 @@ impl Warp {
             fold: fold.map(|fold| (op.dests[0], fold, set)),
         };
         if let Some(races) = &run.races {
-            races.arrive(common.number, self.index, mask, arrival.number);
+            races.arrive(common.number, self.index, mask, arrival.number, waits);
         }
         let result = common.arrive(&arrival);
         result.map_err(|what| self.fault(run, common, Code::LaunchFailed, op.line, first as u32, &what))?;
+        common.completed(run);
         if !waits {
             self.resume(pc + 1, mask);
         }
@@ -626,7 +719,8 @@ impl Warp {
             Special::MaskLe => by_lane(|lane| u32::MAX >> (31 - lane)),
             Special::MaskGt => by_lane(|lane| !(u32::MAX >> (31 - lane))),
             Special::MaskGe => by_lane(|lane| !((1 << lane) - 1)),
-            Special::Clock | Special::GlobalTimer => same(run.start.elapsed().as_nanos() as u64),
+            Special::Clock => same(u64::from(run.start.elapsed().as_nanos() as u32)),
+            Special::Clock64 | Special::GlobalTimer => same(run.start.elapsed().as_nanos() as u64),
             Special::DynamicShared => same(u64::from(launch.shared_bytes)),
             Special::TotalShared => same(u64::from(launch.shared_bytes + run.kernel.shared_bytes)),
         }
