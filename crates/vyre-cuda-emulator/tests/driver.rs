@@ -425,11 +425,12 @@ fn destroying_a_context_drops_what_is_on_its_streams() {
 
 #[test]
 fn nothing_works_before_initialization() {
-    in_child("child_nothing_works_before_initialization", &[]);
+    if is_child() {
+        return child_nothing_works_before_initialization();
+    }
+    in_child("nothing_works_before_initialization", &[]);
 }
 
-#[test]
-#[ignore = "it is run by another test, in a process of its own"]
 fn child_nothing_works_before_initialization() {
     unsafe {
         let mut handle = null_mut();
@@ -447,12 +448,13 @@ fn child_nothing_works_before_initialization() {
 
 #[test]
 fn devices_are_chosen_by_a_variable() {
+    if is_child() {
+        return child_devices_are_chosen_by_a_variable();
+    }
     let devices = "sm_80:memory=1GiB:copy=100MB/s,sm_120";
-    in_child("child_devices_are_chosen_by_a_variable", &[("VYRE_EMULATED_DEVICES", devices)]);
+    in_child("devices_are_chosen_by_a_variable", &[("VYRE_EMULATED_DEVICES", devices)]);
 }
 
-#[test]
-#[ignore = "it is run by another test, in a process of its own"]
 fn child_devices_are_chosen_by_a_variable() {
     unsafe {
         let first = Context::of_device(0);
@@ -476,14 +478,15 @@ fn child_devices_are_chosen_by_a_variable() {
 
 #[test]
 fn wrong_variables_fail_with_a_fix() {
+    if is_child() {
+        return child_wrong_variables_fail_with_a_fix();
+    }
     for variable in ["VYRE_EMULATED_DEVICES", "VYRE_EMULATED_FAULTS"] {
-        let text = in_child("child_wrong_variables_fail_with_a_fix", &[(variable, "nonsense")]);
+        let text = in_child("wrong_variables_fail_with_a_fix", &[(variable, "nonsense")]);
         assert!(text.contains("Fix: ") && text.contains(variable), "{text}");
     }
 }
 
-#[test]
-#[ignore = "it is run by another test, in a process of its own"]
 fn child_wrong_variables_fail_with_a_fix() {
     unsafe {
         fails(cuInit(0), Code::InvalidValue);
@@ -493,11 +496,12 @@ fn child_wrong_variables_fail_with_a_fix() {
 
 #[test]
 fn a_forked_child_cannot_use_cuda() {
-    in_child("child_a_forked_child_cannot_use_cuda", &[]);
+    if is_child() {
+        return child_a_forked_child_cannot_use_cuda();
+    }
+    in_child("a_forked_child_cannot_use_cuda", &[]);
 }
 
-#[test]
-#[ignore = "it is run by another test, in a process of its own"]
 fn child_a_forked_child_cannot_use_cuda() {
     unsafe {
         let context = Context::new();
@@ -516,11 +520,12 @@ fn child_a_forked_child_cannot_use_cuda() {
 
 #[test]
 fn a_process_ends_with_work_under_way() {
-    in_child("child_a_process_ends_with_work_under_way", &[]);
+    if is_child() {
+        return child_a_process_ends_with_work_under_way();
+    }
+    in_child("a_process_ends_with_work_under_way", &[]);
 }
 
-#[test]
-#[ignore = "it is run by another test, in a process of its own"]
 fn child_a_process_ends_with_work_under_way() {
     let context = Context::new();
     Gate::close(context.stream());
@@ -529,17 +534,17 @@ fn child_a_process_ends_with_work_under_way() {
 
 #[test]
 fn faults_come_on_demand() {
+    if is_child() {
+        return child_faults_come_on_demand();
+    }
     let path = std::env::temp_dir().join(format!("vyre-emulated-faults-{}", std::process::id()));
-    let text = "allocation 2: out of memory\ncopy 2: ecc\ncopy 3: hangs\nmiscompile: other\n  rule\n";
+    let text = "allocation 2: out of memory\ncopy 2: ecc\ncopy 3: hangs\ncrash \"x\"\n  match\n    trap\n";
     std::fs::write(&path, text).expect("the folder for temporary files can be written");
-    let output =
-        in_child("child_faults_come_on_demand", &[("VYRE_EMULATED_FAULTS", &path.to_string_lossy())]);
+    let output = in_child("faults_come_on_demand", &[("VYRE_EMULATED_FAULTS", &path.to_string_lossy())]);
     std::fs::remove_file(&path).expect("it was written");
     assert!(output.contains("vyre-cuda-emulator: device 0: EccUncorrectable: copy 2"), "{output}");
 }
 
-#[test]
-#[ignore = "it is run by another test, in a process of its own"]
 fn child_faults_come_on_demand() {
     unsafe {
         let first = Context::new();

@@ -276,15 +276,16 @@ fn the_compilers_words_are_in_the_callers_buffer() {
 
 #[test]
 fn kernels_fail_and_hang_on_demand() {
+    if is_child() {
+        return child_kernels_fail_and_hang_on_demand();
+    }
     let path = std::env::temp_dir().join(format!("vyre-emulated-launches-{}", std::process::id()));
     std::fs::write(&path, "launch 2: hangs\nlaunch 4: lost\nlaunch 5: out of resources\n")
         .expect("it can be written");
-    in_child("child_kernels_fail_and_hang_on_demand", &[("VYRE_EMULATED_FAULTS", &path.to_string_lossy())]);
+    in_child("kernels_fail_and_hang_on_demand", &[("VYRE_EMULATED_FAULTS", &path.to_string_lossy())]);
     std::fs::remove_file(&path).expect("it was written");
 }
 
-#[test]
-#[ignore = "it is run by another test, in a process of its own"]
 fn child_kernels_fail_and_hang_on_demand() {
     unsafe {
         let context = Context::new();

@@ -201,11 +201,19 @@ pub fn last_fault() -> String {
     }
 }
 
-/// Runs an ignored test of this file in a process of its own, with variables of its own.
+/// Set in the process that a test starts for itself.
+const CHILD: &str = "VYRE_TEST_CHILD";
+
+/// Whether this process was started by `in_child`.
+pub fn is_child() -> bool {
+    std::env::var_os(CHILD).is_some()
+}
+
+/// Runs a test of this file in a process of its own, with variables of its own.
 #[track_caller]
 pub fn in_child(test: &str, variables: &[(&str, &str)]) -> String {
     let mut child = std::process::Command::new(std::env::current_exe().expect("it is known"));
-    child.args(["--exact", test, "--ignored", "--nocapture"]);
+    child.args(["--exact", test, "--nocapture"]).env(CHILD, "1");
     let output = child.envs(variables.iter().copied()).output().expect("the test program can be run");
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{test}: {:?}\n{text}", output.status);
