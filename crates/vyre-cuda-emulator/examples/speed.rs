@@ -1,4 +1,5 @@
 //! Prints how many thread instructions a second the interpreter runs, for kernels of several kinds.
+#![allow(clippy::print_stdout, reason = "it prints figures")]
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
