@@ -1,7 +1,7 @@
 //! What lanes of a warp do together: exchanges, votes, and products of matrices.
 //!
 //! Products of four warps (`wgmma`) go on beside the program. They are computed at once here, and until they are waited for
-//! nobody may touch their accumulators, or write what they read.
+//! nothing may touch their accumulators, or write what they read.
 
 use super::access::{Access1, Place};
 use super::block::Common;
