@@ -3,6 +3,7 @@
 mod harness;
 
 use harness::{Case, accepted, case, check, refused, words};
+use vyre_cuda_emulator::engine::{Order, Schedule};
 use vyre_cuda_emulator::fault::Code;
 
 /// A kernel that is stopped as a launch that failed.
@@ -205,4 +206,18 @@ fn sources_of_copies() {
         ld.shared.u32 %r9, [%r5+20];
         add.u32 %r6, %r6, %r7; add.u32 %r6, %r6, %r8; add.u32 %r6, %r6, %r9; st.global.u32 [%d2], %r6;";
     check(&Case { block: [1, 1, 1], words: 1, ..copies(sized) }, |_| 255 + 252);
+}
+
+#[test]
+fn lanes_that_spin_while_others_are_at_a_barrier() {
+    let body = "
+        setp.lt.u32 %p0, %r0, 16; @%p0 bra $spin;
+        bar.sync 0; // here
+        st.volatile.global.u32 [%d0], 1; ret;
+    $spin:
+        ld.volatile.global.u32 %r4, [%d0]; setp.eq.u32 %p1, %r4, 0; @%p1 bra $spin;
+        bar.sync 0;";
+    let schedule = Schedule { order: Order::Lockstep, seed: 0 };
+    let fault = case(body).run(schedule).expect_err("the lanes wait for each other");
+    assert!(fault.message.contains("lanes 0xffff never come"), "{fault}");
 }

@@ -87,7 +87,7 @@ pub struct Scalar {
     pub second: Option<Fun>,
     /// The types of its destinations: one, or two for `p|q`. The second may be left out by the text.
     pub dests: Vec<Type>,
-    /// The types of its sources, in order. One that the text may leave out has no place here: `lookup` is told how many there are.
+    /// The types of its sources, in order. One that the text may leave out has no place here: `lookup` gets their number.
     pub sources: Vec<Type>,
     /// Whether it reads the carry flag.
     pub reads_carry: bool,

@@ -215,7 +215,7 @@ impl Cta {
         }
     }
 
-    /// Nobody can go on: says which threads wait, and for what.
+    /// No thread can go on: says which threads wait, and for what.
     fn stuck(&self, run: &Run<'_>) -> Fault {
         for warp in &self.warps {
             if let Some((line, lane, what)) = warp.waiting(run) {

@@ -42,7 +42,7 @@ impl Set {
         self.0[at as usize / 64] &= !(1 << (at % 64));
     }
 
-    /// Keeps what both have; tells whether that is less.
+    /// Keeps what both have; returns whether that is less.
     fn intersect(&mut self, other: &Set) -> bool {
         let mut changed = false;
         for (own, other) in self.0.iter_mut().zip(&other.0) {
@@ -52,7 +52,7 @@ impl Set {
         changed
     }
 
-    /// Takes what the other has; tells whether that is more.
+    /// Takes what the other has; returns whether that is more.
     fn unite(&mut self, other: &Set) -> bool {
         let mut changed = false;
         for (own, other) in self.0.iter_mut().zip(&other.0) {

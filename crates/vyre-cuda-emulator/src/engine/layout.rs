@@ -4,7 +4,7 @@ use super::code::Space;
 use crate::ptx::{Entry, Error, Initial, Module, Variable, type_bits};
 use std::collections::HashMap;
 
-/// Where a block's shared memory begins in the shared space. The system has what is before it, and an address that nobody
+/// Where a block's shared memory begins in the shared space. The system has what is before it, and an address that was not
 /// made from a variable's is likely to be there.
 pub(super) const SHARED_BASE: u64 = 1024;
 /// Where a thread's local memory begins in the local space.

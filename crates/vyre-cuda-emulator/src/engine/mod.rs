@@ -10,6 +10,7 @@
 //! | `block` | a block's warps, its barriers and its shared memory |
 //! | `warp` | the interpreter: lanes that run together or apart |
 //! | `access` | loads, stores, atomics and copies, with their checks |
+//! | `meeting` | lanes that wait for each other |
 //! | `together` | what the lanes of a warp do together |
 //! | `races` | which accesses nothing orders |
 //! | `schedule` | who runs next |
@@ -25,6 +26,7 @@ mod forms;
 mod forms_memory;
 mod launch;
 mod layout;
+mod meeting;
 mod races;
 mod schedule;
 mod target;

@@ -1,15 +1,16 @@
 //! What lanes of a warp do together: exchanges, votes, and products of matrices.
 //!
 //! Products of four warps (`wgmma`) go on beside the program. They are computed at once here, and until they are waited for
-//! nobody may touch their accumulators, or write what they read.
+//! nothing may touch their accumulators, or write what they read.
 
 use super::access::{Access1, Place};
 use super::block::Common;
 use super::code::{AlignedOp, Code as Ops, Kind, NOWHERE, Op, Redux, Shuffle, Slot, Space, Strength, WarpOp};
 use super::launch::Run;
 use super::layout::SHARED_BASE;
+use super::meeting::Meeting;
 use super::races::Access as RaceAccess;
-use super::warp::{Meeting, Warp, each};
+use super::warp::{Warp, each};
 use crate::alu::Row;
 use crate::fault::{Code, Fault};
 use crate::tensor::Wgmma;

@@ -13,6 +13,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 use vyre_cuda_emulator::engine::{Launch, Loaded, Options, Order, Program, Schedule};
 use vyre_cuda_emulator::fault::{Code, Fault};
 use vyre_cuda_emulator::memory::{Block, Heap};
@@ -39,6 +40,8 @@ pub(crate) struct Case<'a> {
     /// Whether the output begins as zeros, and not as memory that nothing has written.
     pub(crate) zeroed: bool,
     pub(crate) races: bool,
+    /// How long it may take.
+    pub(crate) patience: Duration,
 }
 
 /// One block of a warp on sm_90.
@@ -55,6 +58,7 @@ pub(crate) fn case(body: &str) -> Case<'_> {
         words: 32,
         zeroed: true,
         races: false,
+        patience: Duration::from_secs(60),
     }
 }
 
@@ -105,7 +109,7 @@ impl Case<'_> {
             let stop = &stop;
             // A launch that hangs ends with a fault of its own, which no test expects.
             scope.spawn(move || {
-                if waits.recv_timeout(std::time::Duration::from_secs(60)).is_err() {
+                if waits.recv_timeout(self.patience).is_err() {
                     stop.store(true, std::sync::atomic::Ordering::Relaxed);
                 }
             });
