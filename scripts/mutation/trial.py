@@ -151,7 +151,9 @@ def default_checks(root):
     emulated = "scripts/emulated-cuda"
     if not (root / emulated).exists() or not device_tests(root):
         return None
-    return [f"{CARGO} --test ptx", f"{emulated} {CARGO}{device_tests(root)}", f"{CARGO} --lib"]
+    ptxas = root / "target" / "ptxas"
+    assembled = [f"env VYRE_PTXAS={ptxas} {CARGO} --test ptxas"] if ptxas.exists() else []
+    return [f"{CARGO} --test ptx", f"{emulated} {CARGO}{device_tests(root)}", *assembled, f"{CARGO} --lib"]
 
 
 def found_by(command, result):

@@ -4,6 +4,7 @@
 //! emits and on how the project calls CUDA.
 
 pub mod alu;
+mod choices;
 pub mod driver;
 mod elements;
 pub mod engine;

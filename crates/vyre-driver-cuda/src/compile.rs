@@ -61,9 +61,10 @@ pub(crate) fn compile(
     let name = CString::new(lowered.entry).expect("the name has no zero bytes");
     // SAFETY: the module was just loaded.
     let function = unsafe { result::module::get_function(module, name) };
-    let kernel = Kernel {
+    // A module without its kernel is unloaded like one with it.
+    let mut kernel = Kernel {
         module,
-        function: function.map_err(|error| context.fault(error, "the kernel"))?,
+        function: std::ptr::null_mut(),
         block: lowered.block,
         block_lanes: lowered.block_lanes,
         shared_bytes: lowered.shared_bytes,
@@ -71,6 +72,7 @@ pub(crate) fn compile(
         traps: lowered.traps,
         context: Arc::clone(context),
     };
+    kernel.function = function.map_err(|error| context.fault(error, "the kernel"))?;
     let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
     // SAFETY: the function belongs to the module, which lives.
     unsafe {

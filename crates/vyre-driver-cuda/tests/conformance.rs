@@ -139,6 +139,27 @@ fn config(seed: u64) -> Config {
     }
 }
 
+/// Groups whose lanes share memory, and random programs: the emulated device looks for accesses that nothing orders. Bytes alone
+/// would not show a fence that is missing.
+#[test]
+fn lanes_share_memory_in_order() {
+    let test = "lanes_share_memory_in_order";
+    let Some(backend) = backend(test) else { return };
+    if asked().is_some() {
+        return;
+    }
+    if !backend.device_name().starts_with("vyre emulated") {
+        return eprintln!("SKIP {test} on cuda: {} is not emulated", backend.device_name());
+    }
+    if in_own_process(test, &[("VYRE_EMULATED_CHECKS", "races")], LIMIT) {
+        for group in ["barrier/", "grid/", "tile/", "subgroup/", "memory/", "atomic/", "output/"] {
+            check(group, || ConformanceSuite::quick().matching(group));
+        }
+        let report = check_random(&backend, 0..60, LIMIT, config);
+        assert!(report.wrong == 0 && !report.device_lost, "{report}");
+    }
+}
+
 /// In a process of its own, because a compiler that crashes takes its process with it: the seeds are printed before.
 #[test]
 fn random_programs_are_right() {

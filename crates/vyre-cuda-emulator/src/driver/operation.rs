@@ -9,6 +9,7 @@ use super::context::Context;
 use super::faults::Effect;
 use super::ffi::{Callback, HostFunction, read_host, write_host};
 use super::state::Driver;
+use crate::choices::Choices;
 use crate::engine::Launch;
 use crate::executor::Compiled;
 use crate::fault::{Code, Fault};
@@ -175,16 +176,8 @@ fn begin_copy(context: &Context, byte_len: usize) {
 fn small_delay() -> Duration {
     static DRAWN: AtomicU64 = AtomicU64::new(0);
     let seed = Driver::get().map_or(1, |driver| driver.seed);
-    let number = draw(seed, DRAWN.fetch_add(1, Ordering::Relaxed));
+    let number = Choices::new(seed).at(DRAWN.fetch_add(1, Ordering::Relaxed));
     if number & 1 == 0 { Duration::ZERO } else { Duration::from_micros(number >> 1 & 63) }
-}
-
-/// The finalizer of SplitMix64: numbers without a visible pattern.
-fn draw(seed: u64, index: u64) -> u64 {
-    let mut x = seed.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ x >> 31
 }
 
 fn upload(block: &Block, to: u64, from: &Source, byte_len: usize) {
@@ -223,13 +216,13 @@ fn fill(block: &Block, to: u64, pattern: &[u8], count: usize) {
 /// Runs nodes one after another, in an order that their dependencies allow and the seed draws.
 fn run_graph(context: &Context, nodes: &[Node], effects: &[Option<Effect>]) -> Call {
     static LAUNCHES: AtomicU64 = AtomicU64::new(0);
-    let seed = Driver::get()?.seed ^ draw(0, LAUNCHES.fetch_add(1, Ordering::Relaxed));
+    let seed = Driver::get()?.seed ^ Choices::new(0).at(LAUNCHES.fetch_add(1, Ordering::Relaxed));
     let mut done = vec![false; nodes.len()];
     for step in 0..nodes.len() {
         let ready: Vec<usize> = (0..nodes.len())
             .filter(|at| !done[*at] && nodes[*at].after.iter().all(|dep| done[*dep]))
             .collect();
-        let at = ready[draw(seed, step as u64) as usize % ready.len()];
+        let at = ready[Choices::new(seed).at(step as u64) as usize % ready.len()];
         if context.is_stopped() {
             return Ok(());
         }

@@ -2,8 +2,9 @@
 
 use super::launch::Run;
 use super::layout::SHARED_BASE;
-use super::schedule::{Choices, Order};
+use super::schedule::Order;
 use super::warp::Warp;
+use crate::choices::Choices;
 use crate::fault::{Code, Fault};
 
 /// Barriers of a block.

@@ -3,6 +3,7 @@
 //! Lanes of a warp may run together or apart, and warps in any order. A program that relies on one of these orders is
 //! wrong, so launches take turns among them.
 
+use crate::choices::Choices;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -60,13 +61,13 @@ fn wanted() -> (Option<Order>, u64) {
 }
 
 impl Schedule {
-    /// The order of the next launch. Without a wish half of the launches run in lockstep, which is the quickest.
+    /// The order of the next launch. Without a wish most launches run in lockstep, which is the quickest.
     fn next() -> Schedule {
         static WANTED: OnceLock<(Option<Order>, u64)> = OnceLock::new();
         static LAUNCHES: AtomicU64 = AtomicU64::new(0);
         let (order, seed) = WANTED.get_or_init(wanted);
         let number = LAUNCHES.fetch_add(1, Ordering::Relaxed);
-        let seed = Choices::new(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15)).next();
+        let seed = Choices::new(*seed).at(number);
         let turn = match seed % 8 {
             0 => Order::Ahead,
             1 => Order::Random,
@@ -74,26 +75,5 @@ impl Schedule {
             _ => Order::Lockstep,
         };
         Schedule { order: order.unwrap_or(turn), seed }
-    }
-}
-
-/// A stream of choices.
-#[derive(Clone)]
-pub(super) struct Choices(u64);
-
-impl Choices {
-    pub(super) fn new(seed: u64) -> Choices {
-        Choices(seed)
-    }
-
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    pub(super) fn below(&mut self, end: usize) -> usize {
-        (self.next() % end.max(1) as u64) as usize
     }
 }

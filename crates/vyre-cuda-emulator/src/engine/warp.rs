@@ -7,9 +7,10 @@ use super::block::{Arrival, Common, Fold};
 use super::code::{AlignedOp, BarrierStep, Kind, NOWHERE, Op, Slot, Special};
 use super::launch::Run;
 use super::meeting::Meeting;
-use super::schedule::{Choices, Order};
+use super::schedule::Order;
 use super::together::Products;
 use crate::alu::{Fun, Row};
+use crate::choices::Choices;
 use crate::fault::{Code, Fault};
 
 /// Instructions of a group before another group's turn.
