@@ -102,7 +102,7 @@ impl Model {
         })
     }
 
-    /// The devices that a text names, as in `sm_90:memory=2GiB:copy=500MB/s,sm_80`. The error is for a person.
+    /// The devices that a text names, as in `sm_90:memory=2GiB:copy=500MB/s:name=NVIDIA H200,sm_80`. The error is for a person.
     pub fn parse_list(text: &str) -> Result<Vec<Model>, String> {
         text.split(',').map(|one| Model::parse(one.trim())).collect()
     }
@@ -118,7 +118,9 @@ impl Model {
         for part in parts {
             let wrong = || {
                 let part = part.escape_debug();
-                format!("`{part}` is no property of a device. Fix: write `memory=2GiB` or `copy=500MB/s`")
+                format!(
+                    "`{part}` is no property of a device, or has no such value. Fix: write `memory=2GiB`, `copy=500MB/s` or `name=TEXT`"
+                )
             };
             match part.split_once('=') {
                 Some(("memory", size)) => model.memory_bytes = bytes(size).ok_or_else(wrong)?,
@@ -126,6 +128,7 @@ impl Model {
                     let rate = rate.strip_suffix("/s").and_then(bytes).ok_or_else(wrong)?;
                     model.copy_bytes_per_second = Some(rate);
                 }
+                Some(("name", name)) if !name.is_empty() => model.name = name.into(),
                 _ => return Err(wrong()),
             }
         }
@@ -158,7 +161,9 @@ mod tests {
 
     #[test]
     fn devices_are_chosen_by_text() {
-        let models = Model::parse_list("sm_90:memory=2GiB:copy=500MB/s, sm_70").expect("it is well-formed");
+        let text = "sm_90:memory=2GiB:copy=500MB/s:name=NVIDIA H200, sm_70";
+        let models = Model::parse_list(text).expect("it is well-formed");
+        assert_eq!(models[0].name, "NVIDIA H200");
         assert_eq!(models.len(), 2);
         assert_eq!(models[0].memory_bytes, 2 << 30);
         assert_eq!(models[0].copy_bytes_per_second, Some(500_000_000));
@@ -177,6 +182,7 @@ mod tests {
             "sm_90:memory=2",
             "sm_90:memory=0B",
             "sm_90:copy=1GB",
+            "sm_90:name=",
         ] {
             let error = Model::parse_list(text).expect_err(text);
             assert!(error.contains("Fix: "), "{text}: {error}");

@@ -10,6 +10,7 @@ mod common;
 use common::{backend, on_emulated_within};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use vyre_conform::{ConformanceSuite, Level, Report, check_random};
+use vyre_driver::VyreBackend;
 use vyre_generate::Config;
 use vyre_testkit::contract::{LIMIT, in_own_process};
 

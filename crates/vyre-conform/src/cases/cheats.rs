@@ -40,6 +40,10 @@ pub(crate) fn groups() -> Vec<Group> {
     Track::ALL.into_iter().flat_map(|track| TRICKS.map(|trick| group(track, trick))).collect()
 }
 
+/// What stands in the programs for the run's own literal, and for one that differs from it in a bit.
+const LITERAL: &str = "1000003";
+const OTHER_LITERAL: &str = "1000007";
+
 /// Makes a group's batches.
 struct Maker<'a> {
     plan: &'a Plan<'a>,
@@ -69,14 +73,16 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// A program of this track; its literal is the run's own. The integer track has i32 in place of f32.
+    /// A program of this track; its literals are the run's own. The integer track has i32 in place of f32.
     fn program(&self, source: &str) -> Program {
         let mut source = source.to_owned();
         if self.track == Track::Integer {
             source = source.replace("f32", "i32").replace("1.25", "125").replace("0.5", "3");
         }
-        // Last, because the digits of a literal may read like a type.
-        let source = source.replace("1000003", &format!("{:#x}", self.literal));
+        // Last and in one go, because the digits of a literal may read like a type or like the other one.
+        let [literal, other] = [self.literal, self.literal ^ 0x40].map(|number| format!("{number:#x}"));
+        let parts: Vec<_> = source.split(LITERAL).map(|part| part.replace(OTHER_LITERAL, &other)).collect();
+        let source = parts.join(&literal);
         match text::parse(&source) {
             Ok(parsed) => parsed.program,
             Err(findings) => panic!("a program of the suite does not parse: {findings:?}\n{source}"),
@@ -171,11 +177,10 @@ fn changed_inputs(maker: &mut Maker<'_>, at: u64) {
 
 /// Programs that differ in one word each, under one name and with the same inputs, in an order nobody knows.
 fn order(maker: &mut Maker<'_>) {
-    let other = format!("{:#x}", maker.literal ^ 0x40);
     let variants: [(&str, &str); 9] = [
         ("", ""),
         ("add.f32", "sub.f32"),
-        ("1000003", &other),
+        (LITERAL, OTHER_LITERAL),
         ("div.i32", "rem.i32"),
         ("%d, 3", "%d, 4"),
         ("lt.i32", "gt.i32"),
@@ -425,5 +430,25 @@ fn change(node: &mut Node, pick: u64) {
     let others: Vec<&ComputeOp> = ComputeOp::ALL.iter().filter(alike).collect();
     if !others.is_empty() {
         *op = *others[(pick >> 8) as usize % others.len()];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::Profile;
+    use crate::suite::Size;
+
+    #[test]
+    fn literals_whose_digits_read_like_types_are_literals() {
+        let profile = Profile::floor();
+        for literal in [0xaf32_6a11, 0xaf32_6a51, 0x0100_0003, 0x0100_0007, 0x0100_0043, 0x0100_0047] {
+            for track in Track::ALL {
+                let plan = Plan { size: Size::Quick, profile: &profile, driver: true, seed: [1; 32] };
+                let mut maker = Maker { literal, ..Maker::new(&plan, track, "order") };
+                order(&mut maker);
+                assert!(!maker.batches.is_empty(), "{literal:#x}");
+            }
+        }
     }
 }

@@ -88,7 +88,10 @@ impl Compiler {
     fn compile_outside(&self, program: &Program, text: &str, options: &Options) -> Call<Option<Compiled>> {
         let Some(executor) = &self.executor else { return Ok(None) };
         let names: Vec<&str> = program.kernels.iter().map(|kernel| kernel.name.as_str()).collect();
-        match executor.compile(text, &names, options.optimization.min(OUTSIDE_LEVEL_MAX))? {
+        let level = options.optimization.min(OUTSIDE_LEVEL_MAX);
+        let made = executor.compile(text, &names, level);
+        // The caller sees a code alone.
+        match made.inspect_err(|fault| complain(&fault.message))? {
             Compilation::Compiled(compiled) => Ok(Some(compiled)),
             Compilation::Refused(words) => Err(Fault::new(Code::InvalidPtx, words)),
             Compilation::NotCovered => {
@@ -108,6 +111,9 @@ impl Compiler {
         let Some(executor) = &self.executor else { return Ok(false) };
         // Shared memory and launches of all blocks together are the interpreter's.
         if launch.shared_bytes > 0 || launch.cooperative {
+            log(
+                "the executor is not given launches with shared memory or of all blocks together: it is interpreted",
+            );
             return Ok(false);
         }
         let kernel = &launch.module.program.kernels[launch.kernel];

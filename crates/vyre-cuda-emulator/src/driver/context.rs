@@ -158,9 +158,13 @@ impl Context {
         if self.is_stopped() {
             return;
         }
-        if self.fault.set(fault.clone()).is_ok() {
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let _one = lock(&ONE_AT_A_TIME);
+        if self.fault.get().is_none() {
+            // Who sees the fault may end the process, so it is reported before.
             complain(&format!("device {}: {fault}", self.device.ordinal));
             *lock(&LAST_FAULT) = fault.to_string();
+            let _ = self.fault.set(fault);
         }
         self.stop();
     }

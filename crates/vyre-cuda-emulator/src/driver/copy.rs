@@ -12,6 +12,7 @@ use super::queue::Stream;
 use super::state::Driver;
 use super::stream::{enqueue, enqueue_and_wait, stream_of};
 use super::{Call, capture, invalid, with_context};
+use crate::memory::Heap;
 use std::sync::Arc;
 
 /// Where a copy goes and whether the call is one of those that wait.
@@ -46,6 +47,7 @@ impl Order {
 
     fn upload(&self, to: u64, from: usize, byte_len: usize) -> Call {
         self.check_device(to, byte_len)?;
+        check_host(from, byte_len)?;
         if Driver::get()?.pinned(from, byte_len).is_some() {
             let from = Source::Address(from);
             return self.put(Operation::Upload { from, to, byte_len }, self.waits);
@@ -60,6 +62,7 @@ impl Order {
 
     fn download(&self, to: usize, from: u64, byte_len: usize) -> Call {
         self.check_device(from, byte_len)?;
+        check_host(to, byte_len)?;
         let pinned = Driver::get()?.pinned(to, byte_len).is_some();
         self.put(Operation::Download { from, to, byte_len }, self.waits || !pinned)
     }
@@ -83,6 +86,8 @@ impl Order {
             (false, true) => self.upload(to, from as usize, byte_len),
             (false, false) => {
                 let (from, to) = (from as usize, to as usize);
+                check_host(from, byte_len)?;
+                check_host(to, byte_len)?;
                 self.put(Operation::HostMove { from, to, byte_len }, true)
             }
         }
@@ -97,6 +102,16 @@ impl Order {
         let mut pattern = [0; 4];
         pattern[..N].copy_from_slice(&value);
         self.put(Operation::Fill { to, pattern, width: N, count }, false)
+    }
+}
+
+/// Host memory has addresses that no device has. More of it cannot be checked: the caller vouches for the rest.
+fn check_host(address: usize, byte_len: usize) -> Call {
+    match (address as u64).checked_add(byte_len as u64) {
+        Some(end) if address != 0 && end <= Heap::base_of(0) => Ok(()),
+        _ => Err(invalid(&format!(
+            "{byte_len} bytes at {address:#x} are neither host memory nor in an allocation"
+        ))),
     }
 }
 

@@ -134,6 +134,12 @@ pub(super) fn write_host(address: usize, bytes: &[u8]) {
     unsafe { std::ptr::copy(bytes.as_ptr(), address as *mut u8, bytes.len()) }
 }
 
+/// Copies within the host. Source and destination may overlap.
+pub(super) fn move_host(from: usize, to: usize, byte_len: usize) {
+    // SAFETY: as in `read_host`.
+    unsafe { std::ptr::copy(from as *const u8, to as *mut u8, byte_len) }
+}
+
 /// A function that the caller wants called on a stream, with its argument.
 #[repr(transparent)]
 #[derive(Clone, Copy)]

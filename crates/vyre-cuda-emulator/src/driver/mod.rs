@@ -31,6 +31,7 @@ use crate::fault::{Code, Fault};
 use context::Context;
 use state::Driver;
 use std::cell::Cell;
+use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -57,14 +58,19 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Reports to the person who runs the program.
 fn complain(text: &str) {
     if std::env::var_os("VYRE_EMULATED_QUIET").is_none() {
-        eprintln!("vyre-cuda-emulator: {text}");
+        print(text);
     }
+}
+
+/// Prints a line at once, so that it stays whole where other threads print or end the process.
+fn print(text: &str) {
+    let _ = std::io::stderr().write_all(format!("vyre-cuda-emulator: {text}\n").as_bytes());
 }
 
 /// Reports to a person who wants to see every failed call.
 fn log(text: &str) {
     if std::env::var_os("VYRE_EMULATED_LOG").is_some() {
-        eprintln!("vyre-cuda-emulator: {text}");
+        print(text);
     }
 }
 

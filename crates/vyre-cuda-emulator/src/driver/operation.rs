@@ -7,7 +7,7 @@ use super::Call;
 use super::capture::Node;
 use super::context::Context;
 use super::faults::Effect;
-use super::ffi::{Callback, HostFunction, read_host, write_host};
+use super::ffi::{Callback, HostFunction, move_host, read_host, write_host};
 use super::state::Driver;
 use crate::choices::Choices;
 use crate::engine::Launch;
@@ -113,9 +113,7 @@ impl Operation {
                 Ok(())
             }
             Operation::HostMove { from, to, byte_len } => {
-                let mut buffer = vec![0; *byte_len];
-                read_host(*from, &mut buffer);
-                write_host(*to, &buffer);
+                move_host(*from, *to, *byte_len);
                 Ok(())
             }
             Operation::Fill { to, pattern, width, count } => {

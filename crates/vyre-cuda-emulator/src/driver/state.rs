@@ -11,6 +11,7 @@ use super::link::Link;
 use super::module::{Module, Programs};
 use super::queue::Stream;
 use super::{Call, complain, lock};
+use crate::engine::Options;
 use crate::fault::{Code, Fault};
 use crate::memory::{Block, Budget};
 use crate::model::Model;
@@ -142,6 +143,7 @@ impl Driver {
         let text = if text.trim().is_empty() { "sm_90" } else { &text };
         let models = Model::parse_list(text)
             .map_err(|error| Fault::new(Code::InvalidValue, format!("VYRE_EMULATED_DEVICES: {error}")))?;
+        Options::check_environment().map_err(|error| Fault::new(Code::InvalidValue, error))?;
         let device = |(ordinal, model): (usize, Model)| {
             let budget = Budget::new(model.memory_bytes);
             Arc::new(Device { ordinal, model, budget, primary: Mutex::default() })

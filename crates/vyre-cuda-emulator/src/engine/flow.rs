@@ -8,6 +8,7 @@ use super::code::{AlignedOp, Code, Constant, Kind, NOWHERE, Op, Slot};
 use super::decode::bits;
 use super::layout::Frame;
 use crate::alu::Type;
+use std::collections::BTreeSet;
 
 /// A kernel as it was decoded: registers have the numbers of the text, constants follow.
 pub(super) struct Body {
@@ -135,9 +136,10 @@ fn unwritten(body: &Body, blocks: &Blocks) -> Set {
     body.constants.iter().for_each(|(slot, _)| entry.insert(*slot));
     let mut at_start = vec![Set::full(len); blocks.count()];
     at_start[0] = entry;
-    let mut work: Vec<usize> = vec![0];
+    // In the order of the text, most blocks are looked at once.
+    let mut work = BTreeSet::from([0]);
     let mut reached = vec![false; blocks.count()];
-    while let Some(block) = work.pop() {
+    while let Some(block) = work.pop_first() {
         reached[block] = true;
         let mut written = at_start[block].clone();
         for op in &body.ops[blocks.range(block)] {
@@ -148,7 +150,7 @@ fn unwritten(body: &Body, blocks: &Blocks) -> Set {
         }
         for next in &blocks.successors[block] {
             if at_start[*next].intersect(&written) || !reached[*next] {
-                work.push(*next);
+                work.insert(*next);
             }
         }
     }
@@ -174,8 +176,8 @@ fn alive_at_end(body: &Body, blocks: &Blocks) -> Vec<Set> {
     for (block, successors) in blocks.successors.iter().enumerate() {
         successors.iter().for_each(|next| predecessors[*next].push(block));
     }
-    let mut work: Vec<usize> = (0..blocks.count()).collect();
-    while let Some(block) = work.pop() {
+    let mut work: BTreeSet<usize> = (0..blocks.count()).collect();
+    while let Some(block) = work.pop_last() {
         let mut alive = at_end[block].clone();
         for op in body.ops[blocks.range(block)].iter().rev() {
             if op.guard.is_none() {
@@ -186,7 +188,7 @@ fn alive_at_end(body: &Body, blocks: &Blocks) -> Vec<Set> {
         if before[block].unite(&alive) {
             for earlier in &predecessors[block] {
                 if at_end[*earlier].unite(&before[block]) {
-                    work.push(*earlier);
+                    work.insert(*earlier);
                 }
             }
         }

@@ -41,23 +41,46 @@ pub struct Options {
 impl Options {
     /// What `VYRE_EMULATED_SCHEDULE` and `VYRE_EMULATED_CHECKS` say of the next launch.
     pub fn from_environment() -> Options {
-        let checks = std::env::var("VYRE_EMULATED_CHECKS").unwrap_or_default();
-        Options { schedule: Schedule::next(), races: checks.split(',').any(|word| word == "races") }
+        // `check_environment` has refused what is not known.
+        Options { schedule: Schedule::next(), races: races().unwrap_or(false) }
+    }
+
+    /// Whether both variables say what is known. The error is for a person.
+    pub fn check_environment() -> Result<(), String> {
+        races().and_then(|_| wanted()).map(|_| ())
+    }
+}
+
+/// Whether `VYRE_EMULATED_CHECKS` asks for races.
+fn races() -> Result<bool, String> {
+    let text = std::env::var("VYRE_EMULATED_CHECKS").unwrap_or_default();
+    match text.as_str() {
+        "" => Ok(false),
+        "races" => Ok(true),
+        other => {
+            let other = other.escape_debug();
+            Err(format!("VYRE_EMULATED_CHECKS: `{other}` is no check. Fix: write `races`, or unset it"))
+        }
     }
 }
 
 /// What `VYRE_EMULATED_SCHEDULE` says: an order and a seed, or nothing.
-fn wanted() -> (Option<Order>, u64) {
+fn wanted() -> Result<(Option<Order>, u64), String> {
     let text = std::env::var("VYRE_EMULATED_SCHEDULE").unwrap_or_default();
     let (name, seed) = text.split_once(':').unwrap_or((&text, "0"));
     let order = match name {
-        "lockstep" => Some(Order::Lockstep),
-        "ahead" => Some(Order::Ahead),
-        "roundrobin" => Some(Order::RoundRobin),
-        "random" => Some(Order::Random),
+        "" => Some(None),
+        "lockstep" => Some(Some(Order::Lockstep)),
+        "ahead" => Some(Some(Order::Ahead)),
+        "roundrobin" => Some(Some(Order::RoundRobin)),
+        "random" => Some(Some(Order::Random)),
         _ => None,
     };
-    (order, seed.parse().unwrap_or(0))
+    order.zip(seed.parse().ok()).ok_or_else(|| {
+        let text = text.escape_debug();
+        let fix = "write `lockstep`, `ahead`, `roundrobin` or `random`, and a seed as in `random:7`";
+        format!("VYRE_EMULATED_SCHEDULE: `{text}` is no schedule. Fix: {fix}")
+    })
 }
 
 impl Schedule {
@@ -65,7 +88,7 @@ impl Schedule {
     fn next() -> Schedule {
         static WANTED: OnceLock<(Option<Order>, u64)> = OnceLock::new();
         static LAUNCHES: AtomicU64 = AtomicU64::new(0);
-        let (order, seed) = WANTED.get_or_init(wanted);
+        let (order, seed) = WANTED.get_or_init(|| wanted().unwrap_or_default());
         let number = LAUNCHES.fetch_add(1, Ordering::Relaxed);
         let seed = Choices::new(*seed).at(number);
         let turn = match seed % 8 {
