@@ -96,6 +96,8 @@ class Workspace:
             "CARGO_PROFILE_DEV_DEBUG": "false",
             "CARGO_TERM_COLOR": "never",
             "RUST_BACKTRACE": "0",
+            # A kernel that never ends is found long before the time for all tests is over.
+            "VYRE_EMULATED_WATCHDOG": "20",
             # A mutant's kernels must not be kept where another process finds them.
             "VYRE_CACHE": str(self.temporary / "cache"),
             "TMPDIR": str(self.temporary),

@@ -69,7 +69,7 @@ fn main() {
         let (grid, block) = ([BLOCKS, 1, 1], [THREADS, 1, 1]);
         let launch = Launch { module, kernel: 0, grid, block, shared_bytes: 0, params, cooperative: false };
         for order in [Order::Lockstep, Order::Ahead, Order::RoundRobin, Order::Random] {
-            let options = Options { schedule: Schedule { order, seed: 1 }, races: false };
+            let options = Options { schedule: Schedule { order, seed: 1 }, races: false, watchdog: None };
             let start = Instant::now();
             launch.run_with(options, &heap, &model, &AtomicBool::new(false)).expect("it has no fault");
             let seconds = start.elapsed().as_secs_f64() * cores as f64;

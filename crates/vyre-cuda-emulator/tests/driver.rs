@@ -481,7 +481,9 @@ fn wrong_variables_fail_with_a_fix() {
     if is_child() {
         return child_wrong_variables_fail_with_a_fix();
     }
-    for variable in ["VYRE_EMULATED_DEVICES", "VYRE_EMULATED_FAULTS"] {
+    let variables =
+        ["DEVICES", "FAULTS", "CHECKS", "SCHEDULE", "WATCHDOG"].map(|name| format!("VYRE_EMULATED_{name}"));
+    for variable in variables.iter().map(String::as_str) {
         let text = in_child("wrong_variables_fail_with_a_fix", &[(variable, "nonsense")]);
         assert!(text.contains("Fix: ") && text.contains(variable), "{text}");
     }

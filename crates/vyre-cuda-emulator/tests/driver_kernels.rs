@@ -309,3 +309,25 @@ fn child_kernels_fail_and_hang_on_demand() {
         assert_eq!(context.word(memory), 1);
     }
 }
+
+#[test]
+fn a_watchdog_ends_kernels() {
+    if is_child() {
+        return child_a_watchdog_ends_kernels();
+    }
+    in_child("a_watchdog_ends_kernels", &[("VYRE_EMULATED_WATCHDOG", "1")]);
+}
+
+fn child_a_watchdog_ends_kernels() {
+    unsafe {
+        let context = Context::new();
+        let (module, memory) = (Module::load(), context.words(0, 1));
+        let watched: i32 = made(|out| cuDeviceGetAttribute(out, 17, 0));
+        assert_eq!(watched, 1);
+        let (add, spin) = (module.kernel("add"), module.kernel("spin"));
+        ok(launch(add, null_mut(), memory, 0));
+        ok(launch(spin, null_mut(), memory, 1));
+        fails(cuCtxSynchronize(), Code::LaunchTimeout);
+        fails(launch(add, null_mut(), memory, 1), Code::LaunchTimeout);
+    }
+}

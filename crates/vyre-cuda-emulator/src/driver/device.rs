@@ -4,6 +4,7 @@
 use super::ffi::{In, Out};
 use super::state::{Device, Driver};
 use super::{anytime, invalid, with_driver};
+use crate::engine::watchdog;
 use crate::model::Model;
 
 /// CUDA 13.0.
@@ -161,7 +162,8 @@ fn feature_value(model: &Model, attribute: i32) -> Option<i32> {
         32 => i32::from(model.f32_to_f64 == 2),
         40 => 2,
         // Timeouts, integrated, compute mode, TCC, multi-GPU boards.
-        17 | 18 | 20 | 35 | 84 => 0,
+        17 => i32::from(matches!(watchdog(), Ok(Some(_)))),
+        18 | 20 | 35 | 84 => 0,
         // Mapped host memory, one address space, priorities, L1 caches.
         19 | 41 | 78 | 79 | 80 => 1,
         // Managed memory, atomics of the host, pageable memory.

@@ -49,6 +49,7 @@ pub(super) struct Run<'a> {
     pub(super) schedule: Schedule,
     pub(super) races: Option<Races>,
     pub(super) start: Instant,
+    watchdog: Option<Duration>,
     stop: &'a AtomicBool,
     queue: Mutex<Queue>,
 }
@@ -133,6 +134,7 @@ impl Launch {
             schedule: options.schedule,
             races: options.races.then(|| Races::new(self.block.iter().product::<u32>() as usize)),
             start: Instant::now(),
+            watchdog: options.watchdog,
             stop,
             queue: Mutex::new(Queue {
                 begun: VecDeque::new(),
@@ -201,7 +203,7 @@ impl Run<'_> {
     fn work(&self, count: u64, alive_max: u64, between: &mut dyn FnMut()) {
         loop {
             let Some(mut cta) = self.take(count, alive_max) else { return };
-            let ended = cta.run(self);
+            let ended = cta.run(self).and_then(|ended| self.watch().map(|()| ended));
             let mut queue = self.queue();
             match ended {
                 Ok(true) => {
@@ -219,6 +221,20 @@ impl Run<'_> {
             }
             drop(queue);
             between();
+        }
+    }
+
+    /// An error where the kernel has run for longer than the watchdog lets it.
+    fn watch(&self) -> Result<(), Fault> {
+        match self.watchdog {
+            Some(limit) if self.start.elapsed() > limit => {
+                let kernel = &self.kernel.name;
+                Err(Fault::new(
+                    Code::LaunchTimeout,
+                    format!("{kernel} runs for more than {} s", limit.as_secs()),
+                ))
+            }
+            _ => Ok(()),
         }
     }
 

@@ -34,7 +34,7 @@ mod together;
 mod warp;
 
 pub use launch::Launch;
-pub use schedule::{Options, Order, Schedule};
+pub use schedule::{Options, Order, Schedule, watchdog};
 
 use crate::fault::{Code, Fault};
 use crate::memory::{Block, Heap};

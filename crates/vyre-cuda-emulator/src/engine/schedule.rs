@@ -6,6 +6,7 @@
 use crate::choices::Choices;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// How lanes and warps are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,18 +37,38 @@ pub struct Options {
     pub schedule: Schedule,
     /// Whether accesses that nothing orders are reported, which takes time and memory.
     pub races: bool,
+    /// How long a kernel may run, as on hardware that also has a display.
+    pub watchdog: Option<Duration>,
 }
 
 impl Options {
-    /// What `VYRE_EMULATED_SCHEDULE` and `VYRE_EMULATED_CHECKS` say of the next launch.
+    /// What `VYRE_EMULATED_SCHEDULE`, `VYRE_EMULATED_CHECKS` and `VYRE_EMULATED_WATCHDOG` say of the next launch.
     pub fn from_environment() -> Options {
         // `check_environment` has refused what is not known.
-        Options { schedule: Schedule::next(), races: races().unwrap_or(false) }
+        let (races, watchdog) = (races().unwrap_or(false), watchdog().unwrap_or(None));
+        Options { schedule: Schedule::next(), races, watchdog }
     }
 
-    /// Whether both variables say what is known. The error is for a person.
+    /// Whether the variables say what is known. The error is for a person.
     pub fn check_environment() -> Result<(), String> {
-        races().and_then(|_| wanted()).map(|_| ())
+        races().and_then(|_| wanted()).and_then(|_| watchdog()).map(|_| ())
+    }
+}
+
+/// The seconds that `VYRE_EMULATED_WATCHDOG` gives a kernel.
+pub fn watchdog() -> Result<Option<Duration>, String> {
+    let text = std::env::var("VYRE_EMULATED_WATCHDOG").unwrap_or_default();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    match text.parse() {
+        Ok(seconds) if seconds > 0 => Ok(Some(Duration::from_secs(seconds))),
+        _ => {
+            let text = text.escape_debug();
+            Err(format!(
+                "VYRE_EMULATED_WATCHDOG: `{text}` is no time. Fix: write seconds, as in `10`, or unset it"
+            ))
+        }
     }
 }
 

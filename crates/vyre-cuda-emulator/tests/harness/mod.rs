@@ -102,7 +102,7 @@ impl Case<'_> {
             params,
             cooperative: false,
         };
-        let options = Options { schedule, races: self.races };
+        let options = Options { schedule, races: self.races, watchdog: None };
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let (done, waits) = std::sync::mpsc::channel();
