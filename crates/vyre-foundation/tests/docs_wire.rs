@@ -99,7 +99,7 @@ fn the_sample_bytes_are_those_of_the_encoder() {
     let doc = read();
     let section = doc.split_once("## A file, byte by byte").expect("the section").1;
     let program: Program =
-        text::parse(between(section, "```text\n", "```")).expect("the sample parses").program;
+        text::parse(between(section, "```vyre\n", "```")).expect("the sample parses").program;
     let mut bytes: Vec<u8> = Vec::new();
     for line in between(section, "```hexdump\n", "```").lines() {
         let (offset, rest) = line.split_once("  ").expect("offset, bytes, note");
