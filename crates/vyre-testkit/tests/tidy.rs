@@ -230,3 +230,48 @@ fn the_page_of_functions_is_their_table() {
         panic!("{difference}");
     }
 }
+
+/// The variables that are whole string literals in the code that `keep` wants, without unit tests.
+fn variables(keep: impl Fn(&str) -> bool) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let files = rust_files().into_iter().chain(repo::files("examples", "rs"));
+    for path in files.filter(|path| keep(&repo::name(path))) {
+        let source = read(&path);
+        let code = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        found.extend(code.split('"').skip(1).filter(|text| is_variable(text)).map(str::to_owned));
+    }
+    found
+}
+
+fn is_variable(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    // In two halves, so that this file does not find itself.
+    text.strip_prefix(concat!("VY", "RE_")).is_some_and(|rest| !rest.is_empty() && rest.chars().all(is_part))
+}
+
+/// The variables in the first column of the tables.
+fn listed_variables(text: &str) -> BTreeSet<String> {
+    let names = text.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+    names.filter(|name| is_variable(name)).map(str::to_owned).collect()
+}
+
+#[test]
+fn the_page_of_variables_has_each_that_is_read() {
+    let page = read(&repo::root().join("docs/environment.md"));
+    let (users, tests) = page.split_once("## Variables of the tests").expect("the page has a part for tests");
+    let is_production = |name: &str| name.contains("/src/") && !name.starts_with("crates/vyre-testkit/");
+    let production = variables(is_production);
+    let mut in_tests = variables(|name| !is_production(name));
+    // What a test says to a process that it starts itself is nothing to set.
+    in_tests.retain(|name| !production.contains(name) && !name.contains("TEST"));
+    let mut complaints = Vec::new();
+    for (read, listed) in [(production, listed_variables(users)), (in_tests, listed_variables(tests))] {
+        complaints.extend(read.difference(&listed).map(|name| format!("{name}: read, and not in its table")));
+        complaints
+            .extend(listed.difference(&read).map(|name| format!("{name}: in a table, and read by nothing")));
+    }
+    none(
+        complaints,
+        "correct the tables of docs/environment.md: users' variables first, then those of tests",
+    );
+}
