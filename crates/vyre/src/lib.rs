@@ -34,6 +34,11 @@ use vyre_driver_cuda as _;
 use vyre_driver_reference as _;
 use vyre_foundation::diagnostic::Rule;
 
+/// The book's chapter on this API, whose examples are doc tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/host-api.md")]
+struct HostApi;
+
 /// What every diagnostic code stands for: the parser's, the validator's and that of directives.
 ///
 /// ```
