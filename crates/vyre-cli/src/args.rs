@@ -381,3 +381,74 @@ fn parse_time(text: &str) -> Result<Duration, String> {
         None => Err("not a time. Fix: write a number from 1 on and its unit: `500ms`, `10s` or `2m`".into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+    use clap::error::ErrorKind;
+    use vyre_testkit::book::{Page, commands, pages};
+    use vyre_testkit::repo;
+
+    /// The arguments of a command line that runs `vyre`, however it is started.
+    fn vyre_arguments(command: &[String]) -> Option<&[String]> {
+        let command = match command {
+            [script, rest @ ..] if script.ends_with("scripts/emulated-cuda") => rest,
+            _ => command,
+        };
+        match command {
+            [program, rest @ ..] if program == "vyre" || program.ends_with("/vyre") => Some(rest),
+            [cargo, run, rest @ ..] if cargo == "cargo" && run == "run" => {
+                let at = rest.iter().position(|word| word == "--")?;
+                let other = rest[..at].windows(2).any(|pair| pair[0] == "-p" && pair[1] != "vyre-cli");
+                (!other).then(|| &rest[at + 1..])
+            }
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn the_command_lines_of_the_book_can_be_parsed() {
+        let others = ["README.md", "CONTRIBUTING.md", "crates/vyre-cuda-emulator/README.md"];
+        let others = others.map(|name| Page::read(&repo::root().join(name)));
+        let (mut count, mut complaints) = (0, Vec::new());
+        for page in pages().into_iter().chain(others) {
+            for block in page.blocks.iter().filter(|block| block.language() == "sh") {
+                for command in commands(&block.text) {
+                    let Some(arguments) = vyre_arguments(&command) else { continue };
+                    count += 1;
+                    let words = ["vyre"].into_iter().chain(arguments.iter().map(String::as_str));
+                    match Args::try_parse_from(words) {
+                        Ok(_) => {}
+                        Err(error) if error.kind() == ErrorKind::DisplayHelp => {}
+                        Err(error) => {
+                            complaints.push(format!("{}:{}: {error}", page.name, block.line));
+                        }
+                    }
+                }
+            }
+        }
+        assert!(count > 0, "no page has a command line");
+        assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+    }
+
+    #[test]
+    fn the_page_of_the_command_has_each_option() {
+        let page = repo::read(&repo::root().join("docs/cli.md")).expect("it is there");
+        let mut complaints = Vec::new();
+        for command in Args::command().get_subcommands() {
+            let heading = format!("\n## {}\n", command.get_name());
+            let Some((_, section)) = page.split_once(&heading) else {
+                complaints.push(format!("no section `{}`", command.get_name()));
+                continue;
+            };
+            let section = section.split("\n## ").next().unwrap_or_default();
+            for option in command.get_arguments().filter_map(clap::Arg::get_long) {
+                if option != "json" && !section.contains(&format!("--{option}")) {
+                    complaints.push(format!("`{}` without --{option}", command.get_name()));
+                }
+            }
+        }
+        assert!(complaints.is_empty(), "docs/cli.md: {}", complaints.join("; "));
+    }
+}

@@ -5,13 +5,14 @@
 //! - [`dense`] makes small valid programs that are all control flow, locals and memory.
 //! - [`contract`] has the tests that every backend runs, and what they are made of.
 //! - [`property`] runs a property over many seeds.
-//! - [`repo`] finds the files of the repository, and [`ops_page`] writes one of them.
+//! - [`repo`] finds the files of the repository, [`book`] reads the pages of the book, and [`ops_page`] writes one of them.
 //! - [`optimiser`] checks that passes keep results.
 //! - [`fuzz`] has the property of each fuzz target.
 //!
 //! The tests of this crate run over the whole workspace: file tests, property tests, bad input and tidiness.
 
 pub mod any;
+pub mod book;
 pub mod compare;
 pub mod contract;
 pub mod dense;
