@@ -48,7 +48,7 @@ pub struct Rule {
     pub text: &'static str,
     /// A small program that breaks the rule, and no other.
     pub wrong: &'static str,
-    /// The same program mended as the finding's fix says.
+    /// The same program corrected as the finding's fix says.
     pub right: &'static str,
 }
 

@@ -12,7 +12,7 @@ const INTRODUCTION: &str = "\
 
 # Diagnostics
 
-What each code stands for, why the rule is there, a program that breaks it and the same program mended. Codes are stable:
+What each code stands for, why the rule is there, a program that breaks it, and the corrected program. Codes are stable:
 one is never given another meaning. `P` codes come from the parser, `V` codes from the validator; a program is validated
 once it parses. `vyre explain V031` shows one of these entries.
 ";
