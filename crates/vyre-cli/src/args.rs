@@ -443,9 +443,11 @@ mod tests {
                 continue;
             };
             let section = section.split("\n## ").next().unwrap_or_default();
-            for option in command.get_arguments().filter_map(clap::Arg::get_long) {
-                if option != "json" && !section.contains(&format!("--{option}")) {
-                    complaints.push(format!("`{}` without --{option}", command.get_name()));
+            for option in command.get_arguments() {
+                let Some(long) = option.get_long().filter(|long| *long != "json") else { continue };
+                let short = option.get_short().is_some_and(|short| section.contains(&format!("-{short} ")));
+                if !short && !section.contains(&format!("--{long}")) {
+                    complaints.push(format!("`{}` without --{long}", command.get_name()));
                 }
             }
         }
