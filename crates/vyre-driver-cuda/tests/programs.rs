@@ -67,11 +67,35 @@ fn a_product_between(k: &Kernel) {
     }
 }
 
+/// A factor that is read in a loop before its product, where the loop has no trips.
+fn a_loop_without_trips(k: &Kernel) {
+    let (x, y) = (k.read::<u32>("x", 0), k.read_write::<u32>("y", 1).output());
+    let z = k.read_write::<i32>("z", 2).output();
+    let (a, b) = (k.workgroup::<i8>("a", 64 * 32), k.workgroup::<i8>("b", 16 * 32));
+    let c = k.workgroup::<i32>("c", 64 * 16);
+    let lane = k.local_index();
+    k.if_(lane.lt(32), || put_bytes(b, lane, four(x, lane)));
+    put_bytes(a, lane, four(x, lane));
+    // Beyond the end there is 0.
+    let (trips, sum) = (x.at(600), k.var(0i32));
+    k.for_((0, trips), |at| sum.update(|sum| sum + a.at((lane << 4) + at)));
+    k.mma(TILE, (c, 0), (a, 0), (b, 0));
+    k.barrier();
+    y.put(lane, sum.get().bitcast::<u32>());
+    for at in 0..64 * 16 / LANES {
+        z.put(lane + at * LANES, c.at(lane + at * LANES));
+    }
+}
+
 fn programs() -> Vec<Program> {
     let build = |name, body: fn(&Kernel)| {
         Program::build(name, [LANES, 1, 1], body).expect("the program is well formed")
     };
-    vec![build("words_that_change", words_that_change), build("a_product_between", a_product_between)]
+    vec![
+        build("words_that_change", words_that_change),
+        build("a_product_between", a_product_between),
+        build("a_loop_without_trips", a_loop_without_trips),
+    ]
 }
 
 fn bytes(salt: u32, words: u32) -> Vec<u8> {
