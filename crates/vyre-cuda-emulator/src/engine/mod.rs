@@ -161,6 +161,7 @@ pub struct Loaded {
     /// The addresses of its variables.
     pub addresses: Vec<u64>,
     blocks: Vec<Arc<Block>>,
+    has_constants: bool,
 }
 
 impl Loaded {
@@ -184,11 +185,16 @@ impl Loaded {
                 block.write(*at as u64, &address.to_le_bytes());
             }
         }
-        Ok(Loaded { program, addresses, blocks })
+        let has_constants = program.layout.globals.iter().any(|global| global.constant);
+        Ok(Loaded { program, addresses, blocks, has_constants })
     }
 
     /// Whether an address is in one of the constant variables.
     fn is_constant(&self, address: u64) -> bool {
+        // Most modules have none, and every store asks.
+        if !self.has_constants {
+            return false;
+        }
         let mut variables = self.program.layout.globals.iter().zip(&self.blocks);
         variables.any(|(global, block)| global.constant && (block.address..block.end()).contains(&address))
     }
