@@ -128,6 +128,10 @@ fn kernel(
                 threads_max = threads()?;
                 block = Some([0, 1, 2].map(|at| axis(at) as u32));
             }
+            "maxntid" if block.is_some() || entry.directives.iter().any(|(name, _)| name == "reqntid") => {
+                let what = "Conflicting directives: .maxntid and .reqntid cannot both be specified";
+                return Err(wrong(what.into()));
+            }
             "maxntid" => threads_max = threads()?,
             "maxnreg" => registers_max = axis(0).clamp(16, 255) as u32,
             _ => {}
