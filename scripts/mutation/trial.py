@@ -155,7 +155,8 @@ def default_checks(root):
         return None
     ptxas = root / "target" / "ptxas"
     assembled = [f"env VYRE_PTXAS={ptxas} {CARGO} --test ptxas"] if ptxas.exists() else []
-    return [f"{CARGO} --test ptx", f"{emulated} {CARGO}{device_tests(root)}", *assembled, f"{CARGO} --lib"]
+    quick = f"{emulated} {CARGO} --test conformance the_quick_suite_is_right"
+    return [f"{CARGO} --test ptx", quick, f"{emulated} {CARGO}{device_tests(root)}", *assembled, f"{CARGO} --lib"]
 
 
 def found_by(command, result):

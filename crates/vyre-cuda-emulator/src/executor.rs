@@ -8,14 +8,14 @@
 
 use crate::fault::{Code, Fault};
 use serde_json::json;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// The one kernel that an executor knows.
@@ -37,8 +37,8 @@ pub struct Executor {
 pub enum Compilation {
     /// A kernel.
     Compiled(Compiled),
-    /// The executor does not cover it: the PTX is to be interpreted.
-    NotCovered,
+    /// The executor does not cover it, for this reason: the PTX is to be interpreted.
+    NotCovered(String),
     /// The compiler refused, with this log.
     Refused(String),
 }
@@ -48,12 +48,12 @@ pub enum Compilation {
 pub struct Compiled(Arc<Folder>);
 
 /// What launching gave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Launched {
     /// The kernel has run; memory has what it wrote.
     Done,
-    /// The executor does not cover it, and memory is as it was.
-    NotCovered,
+    /// The executor does not cover it, for this reason, and memory is as it was.
+    NotCovered(String),
 }
 
 impl Executor {
@@ -85,7 +85,9 @@ impl Executor {
     /// crashed, as it would within the driver.
     pub fn compile(&self, ptx: &str, kernels: &[&str], opt: u32) -> Result<Compilation, Fault> {
         if kernels != [KERNEL] {
-            return Ok(Compilation::NotCovered);
+            return Ok(Compilation::NotCovered(format!(
+                "only modules with one kernel, `{KERNEL}`, are handed out"
+            )));
         }
         let key = (ptx.to_owned(), opt);
         if let Some(folder) = self.compiled().get(&key).and_then(Weak::upgrade) {
@@ -95,7 +97,7 @@ impl Executor {
         folder.write("kernel.ptx", ptx.as_bytes())?;
         folder.write("options.json", json!({ "opt": opt }).to_string().as_bytes())?;
         let (status, log) = self.run("compile", &folder.path)?;
-        match (status.signal(), status.code()) {
+        match (crash(status), status.code()) {
             (Some(signal), _) => {
                 drop(folder);
                 end_process(signal)
@@ -106,7 +108,7 @@ impl Executor {
                 Ok(Compilation::Compiled(Compiled(folder)))
             }
             (None, Some(1)) => Ok(Compilation::Refused(log)),
-            (None, Some(2)) => Ok(Compilation::NotCovered),
+            (None, Some(2)) => Ok(Compilation::NotCovered(log)),
             (None, code) => Err(unexpected(code, &log)),
         }
     }
@@ -143,7 +145,7 @@ impl Executor {
         match status.code() {
             Some(0) => {}
             Some(1) => return Err(Fault::new(Code::LaunchFailed, log)),
-            Some(2) => return Ok(Launched::NotCovered),
+            Some(2) => return Ok(Launched::NotCovered(log)),
             // Only a compiler ends the process: hardware that fails ends the launch.
             None => {
                 return Err(Fault::new(
@@ -212,6 +214,12 @@ impl Executor {
     }
 }
 
+/// The signal that ended a command. A shell between says it by its code.
+fn crash(status: ExitStatus) -> Option<i32> {
+    let by_shell = || status.code().filter(|code| (129..=159).contains(code)).map(|code| code - 128);
+    status.signal().or_else(by_shell)
+}
+
 /// Ends this process by a signal, as a compiler inside the driver that crashes does.
 #[allow(unsafe_code)]
 pub fn end_process(signal: i32) -> ! {
@@ -252,7 +260,10 @@ impl Folder {
             let path = std::env::temp_dir().join(format!("vyre-executor-{}-{number}", std::process::id()));
             // Private, and never one that was there before.
             match std::os::unix::fs::DirBuilderExt::mode(&mut fs::DirBuilder::new(), 0o700).create(&path) {
-                Ok(()) => return Ok(Folder { path, launching: Mutex::new(()) }),
+                Ok(()) => {
+                    remove_at_exit(&path);
+                    return Ok(Folder { path, launching: Mutex::new(()) });
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
@@ -268,7 +279,33 @@ impl Drop for Folder {
     fn drop(&mut self) {
         // A temporary folder that stays is no failure of the program.
         let _ = fs::remove_dir_all(&self.path);
+        folders().remove(&self.path);
     }
+}
+
+/// The folders of this process. Programs that end without unloading their modules drop none.
+fn folders() -> MutexGuard<'static, BTreeSet<PathBuf>> {
+    static FOLDERS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    FOLDERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[allow(unsafe_code)]
+fn remove_at_exit(path: &Path) {
+    extern "C" fn remove() {
+        // A forked child ends with its parent's folders in its list.
+        let own = format!("vyre-executor-{}-", std::process::id());
+        let is_own =
+            |path: &&PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&own));
+        for path in folders().iter().filter(is_own) {
+            let _ = fs::remove_dir_all(path);
+        }
+    }
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        // SAFETY: the function needs nothing but statics, which live as long as the process. If it is not taken, folders stay.
+        let _ = unsafe { libc::atexit(remove) };
+    });
+    folders().insert(path.to_owned());
 }
 
 fn unknown(message: impl Into<String>) -> Fault {

@@ -47,6 +47,22 @@ fn memory_that_nothing_wrote() {
 }
 
 #[test]
+fn constant_memory_is_read_as_such_and_not_written() {
+    let module = ".const .align 8 .u32 c[2] = {5, 6}; .global .u32 g = 7;";
+    let constant = |body: &str| {
+        refused(&Case { module, ..case(body) }, Code::IllegalAddress, &["constant variable"]);
+    };
+    constant("mov.u64 %d3, c;\nst.global.u32 [%d3+4], 1; // here");
+    constant("mov.u64 %d3, c; cvta.const.u64 %d3, %d3;\nst.u32 [%d3], 1; // here");
+    constant("mov.u64 %d3, c;\nred.global.add.u32 [%d3], 1; // here");
+    constant("ld.const.u32 %r4, [%d0]; // here");
+    constant("ld.const.u32 %r4, [c+8]; // here");
+    let reads = "mov.u64 %d3, c+4; ld.const.u32 %r4, [%d3]; mov.u64 %d4, c; cvta.const.u64 %d4, %d4;
+        ld.u32 %r5, [%d4]; mad.lo.u32 %r4, %r4, 10, %r5; st.global.u32 [g], %r4; st.global.u32 [%d2], %r4;";
+    check(&Case { module, ..case(reads) }, |_| 65);
+}
+
+#[test]
 fn addresses_outside_of_allocations() {
     let outside = |body: &str| refused(&case(body), Code::IllegalAddress, &["where nothing is allocated"]);
     outside("ld.global.u32 %r4, [%d0+128]; // here");
@@ -118,7 +134,7 @@ fn barriers_that_part_of_a_warp_reaches() {
 
 #[test]
 fn barriers_with_wrong_counts() {
-    fails("bar.sync 0, 33; // here", &["a multiple of 32"]);
+    fails("mov.b32 %r4, 33;\nbar.sync 0, %r4; // here", &["a multiple of 32"]);
     fails("bar.sync 0, 0; // here", &["a multiple of 32"]);
     fails("bar.sync 0, 0xffffffe0; // here", &["a multiple of 32"]);
     fails("mov.b32 %r4, 16;\nbar.sync %r4; // here", &["there is no barrier 16"]);

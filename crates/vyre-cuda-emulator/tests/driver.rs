@@ -117,6 +117,14 @@ fn memory_is_copied_filled_and_stale_until_then() {
         assert_eq!((start, len), (memory, 1000));
         fails(cuMemcpyHtoD_v2(memory + 990, bytes.as_ptr(), 11), Code::InvalidValue);
         fails(cuMemcpyHtoD_v2(memory, null(), 1), Code::InvalidValue);
+        // What is made for no one would never be freed: there is no room for a hundred of these.
+        for _ in 0..100 {
+            fails(cuMemAlloc_v2(null_mut(), 2 << 30), Code::InvalidValue);
+            fails(cuStreamCreate(null_mut(), 0), Code::InvalidValue);
+            fails(cuCtxCreate_v2(null_mut(), 0, 0), Code::InvalidValue);
+        }
+        let large: u64 = made(|out| cuMemAlloc_v2(out, 2 << 30));
+        ok(cuMemFree_v2(large));
         fails(cuMemsetD32_v2(memory + 2, 0, 1), Code::InvalidValue);
         fails(cuMemFree_v2(memory + 256), Code::InvalidValue);
         ok(cuMemFree_v2(memory));

@@ -57,14 +57,14 @@ fn what_is_not_covered_is_reported_and_changes_nothing() {
         return;
     }
     let executor = executor(60);
-    assert!(matches!(compile(&executor, "// not covered"), Ok(Compilation::NotCovered)));
+    assert!(matches!(compile(&executor, "// not covered"), Ok(Compilation::NotCovered(_))));
     let others = executor.compile("// right", &["another_name"], 3);
-    assert!(matches!(others, Ok(Compilation::NotCovered)));
+    assert!(matches!(others, Ok(Compilation::NotCovered(_))));
     let two = executor.compile("// right", &["vyre_kernel", "vyre_kernel_2"], 3);
-    assert!(matches!(two, Ok(Compilation::NotCovered)));
+    assert!(matches!(two, Ok(Compilation::NotCovered(_))));
     let kernel = compiled(&executor, "// partly");
     let mut memory = vec![(256, vec![5])];
-    assert_eq!(launch(&executor, &kernel, &mut memory), Ok(Launched::NotCovered));
+    assert!(matches!(launch(&executor, &kernel, &mut memory), Ok(Launched::NotCovered(_))));
     assert_eq!(memory, [(256, vec![5])]);
 }
 
@@ -126,24 +126,57 @@ fn the_same_kernel_is_compiled_once_while_it_is_used() {
     assert_eq!(count(), 0);
 }
 
+const MARK: &str = "VYRE_EXECUTOR_TEST_CHILD";
+
+/// Runs a test again, as a process of its own that has this command in its environment.
+fn child(test: &str, command: &str) -> std::process::Child {
+    std::process::Command::new(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--test-threads=1"])
+        .envs([(MARK, "1"), ("VYRE_EMULATED_EXECUTOR", command)])
+        .stderr(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+fn is_child() -> bool {
+    std::env::var_os(MARK).is_some()
+}
+
 #[test]
 fn a_crashed_compiler_takes_the_process_along() {
     if skipped() {
         return;
     }
-    // This test again, as a process of its own, which has to end by the signal.
-    const MARK: &str = "VYRE_EXECUTOR_TEST_CRASH";
-    if std::env::var_os(MARK).is_some() {
+    if is_child() {
         let executor = Executor::from_env().unwrap().expect("a command in the environment");
         let _ = compile(&executor, "// crash");
         std::process::exit(0);
     }
-    let name = "a_crashed_compiler_takes_the_process_along";
-    let child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args([name, "--exact", "--test-threads=1"])
-        .env(MARK, "1")
-        .env("VYRE_EMULATED_EXECUTOR", COMMAND)
-        .output()
-        .unwrap();
-    assert_eq!(child.status.signal(), Some(11), "{child:?}");
+    // A shell between the two reports the signal by its exit code.
+    let by_shell = format!("sh -c '\"$@\"; exit $?' sh {COMMAND}");
+    for command in [COMMAND, &by_shell] {
+        let status = child("a_crashed_compiler_takes_the_process_along", command).wait().unwrap();
+        assert_eq!(status.signal(), Some(11), "{command}: {status:?}");
+    }
+}
+
+#[test]
+fn a_process_that_ends_leaves_no_files() {
+    if skipped() {
+        return;
+    }
+    if is_child() {
+        let executor = Executor::from_env().unwrap().expect("a command in the environment");
+        std::mem::forget(compiled(&executor, "// kept"));
+        std::process::exit(0);
+    }
+    let mut child = child("a_process_that_ends_leaves_no_files", COMMAND);
+    let folder = std::env::temp_dir().join(format!("vyre-executor-{}-0", child.id()));
+    let mut seen = false;
+    while child.try_wait().unwrap().is_none() {
+        seen |= folder.exists();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(seen && !folder.exists(), "{seen}");
 }

@@ -292,3 +292,23 @@ fn carries_run_through_a_chain() {
             ^ carry
     });
 }
+
+#[test]
+fn names_of_blocks_are_their_own() {
+    // As inline assembly is written, which a compiler puts into a kernel more than once.
+    let part = "{
+            .reg .pred %p; .shared .align 4 .b32 s[32]; .reg .b32 %a;
+            mov.b32 %a, s; mad.lo.u32 %a, %r0, 4, %a; mov.b32 %r5, 0;
+        $again:
+            add.u32 %r5, %r5, 1; st.shared.b32 [%a], %r5;
+            setp.lt.u32 %p, %r5, %r4; @%p bra $again;
+            ld.shared.b32 %a, [%a]; bra $done; mov.b32 %a, 1000;
+        $done:
+            add.u32 %r6, %r6, %a;
+        }";
+    let body = format!(
+        "mov.b32 %r6, 0; mov.b32 %r4, %r0; {part} mov.b32 %r4, 7; {part}
+        {{ bra $out; {{ $out: add.u32 %r6, %r6, 500; }} $out: }} st.global.u32 [%d2], %r6;"
+    );
+    check(&case(&body), |i| i.max(1) + 7);
+}

@@ -211,3 +211,17 @@ fn wide_and_narrow_atomics() {
     let sum = (32f64.to_bits() >> 32) as u32;
     check(&Case { input, ..case(body) }, |_| 33 ^ (-5i32 as u32) ^ 9 ^ sum ^ 3 << 16 ^ 1);
 }
+
+#[test]
+fn addresses_with_an_offset() {
+    let module = ".shared .align 8 .b32 s[64]; .global .b32 g[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+        .const .b32 c[2] = {50, 60}; .global .u64 p[3] = {g+8, generic(c)+4, generic(g)};";
+    let body = "
+        mov.u32 %r4, s+128; mul.lo.u32 %r5, %r0, 4; add.u32 %r4, %r4, %r5; st.shared.u32 [%r4+-128], %r0;
+        ld.shared.u32 %r6, [%r4+-128]; mov.u64 %d3, g+12; ld.global.u32 %r7, [%d3+-4];
+        ld.global.u64 %d4, [p]; ld.u32 %r8, [%d4+4]; ld.global.u64 %d4, [p+8]; ld.u32 %r9, [%d4];
+        ld.global.u64 %d4, [p+16]; ld.u32 %r10, [%d4+28];
+        mad.lo.u32 %r6, %r6, 10, %r7; mad.lo.u32 %r6, %r6, 10, %r8; mad.lo.u32 %r6, %r6, 100, %r9;
+        mad.lo.u32 %r6, %r6, 10, %r10; mad.lo.u32 %r6, %r6, WARP_SZ, 1; st.global.u32 [%d2], %r6;";
+    check(&Case { module, ..case(body) }, |i| ((((i * 10 + 2) * 10 + 3) * 100 + 60) * 10 + 7) * 32 + 1);
+}

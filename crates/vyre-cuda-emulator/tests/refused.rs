@@ -73,6 +73,109 @@ fn operands_that_do_not_fit() {
     refused("mov.b32 {%r0, %r1}, %r2;", "");
     refused("cp.async.cg.shared.global [%r0], [%d0], 8;", "16");
     refused("bar.arrive 0;", "operands");
+    refused("add.u32 %r0, %tid.x, %r1;", "special register");
+    refused("st.global.u32 [%d0], %tid.x;", "%tid.x");
+    refused("mov.f32 %f0, %tid.x;", "%tid.x");
+    refused("mov.u64 %d0, {%r0, %r1};", "type .b");
+    refused("mov.f64 {%r0, %r1}, %d0;", "type .b");
+    refused("lop3.b32 %r0, %r1, %r2, %r3, %r4;", "lop3");
+    refused("ld.global.u32 %r0, [%d0-4];", "-");
+    refused("ld.global.u32 %r0, [128];", "immediate");
+    refused("ld.global.u32 _, [%d0];", "register");
+    refused("ld.global.v2.u32 {_, _}, [%d0];", "register");
+    refused("st.global.b8 [%d0], 0f3f800000;", "8 bits");
+    refused("ld.param.u32 %r0, [p+9223372036854775804];", "parameters");
+    refused("ld.param.u8 %r0, [p+9223372036854775807];", "parameters");
+    refused("{ .reg .b32 %x; } mov.u32 %x, 1;", "%x");
+    refused("{ .shared .b32 x; } st.shared.u32 [x], 1;", "x");
+    refused("{ $l: } bra $l;", "$l");
+    refused("{ $l: ret; $l: ret; }", "$l");
+    refused(".reg .b32 %x, %y<18446744073709551615>;", "registers");
+    refused(".reg .bf16 %x;", "bf16");
+}
+
+/// What `ptxas` refuses where one register type stands for another.
+#[test]
+fn registers_of_another_type() {
+    let halves = ".reg .f16 %k<4>; .reg .f16x2 %m<4>;";
+    let ok = |line: &str| {
+        let source = module(HEAD, &format!("{halves} {line}"));
+        compile(&source, 90).unwrap_or_else(|error| panic!("{line}: {error:?}"));
+    };
+    for line in [
+        "add.u32 %m0, %m1, %r0;",
+        "and.b32 %f0, %f1, %r0;",
+        "add.f16x2 %r0, %m0, %r1;",
+        "add.f16 %h0, %k0, %k1;",
+        "cvt.f32.f16 %d0, %r0;",
+        "cvt.u8.u32 %d0, %r0;",
+    ] {
+        ok(line);
+    }
+    for line in [
+        "add.f32 %m0, %m1, %m2;",
+        "add.f16x2 %f0, %f1, %f2;",
+        "add.bf16 %k0, %k1, %k2;",
+        "add.bf16x2 %m0, %m1, %m2;",
+        "add.u32 %f0, %r0, %r1;",
+        "cvt.rzi.u32.f32 %f0, %f1;",
+        "cvt.rn.f32.u32 %r0, %f1;",
+        "cvt.rn.bf16.f32 %r0, %f1;",
+        "cvt.rzi.u8.bf16 %h0, %h1;",
+        "cvt.rn.bf16.s8 %h0, %h1;",
+    ] {
+        refused(&format!("{halves} {line}"), "Arguments mismatch");
+    }
+}
+
+#[test]
+fn orders_hints_and_barriers() {
+    refused("ld.volatile.global.ca.u32 %r0, [%d0];", "weak");
+    refused("st.release.gpu.global.cg.u32 [%d0], %r0;", "weak");
+    refused("ld.volatile.global.L1::evict_last.u32 %r0, [%d0];", "priority");
+    refused("ld.global.cg.L1::no_allocate.u32 %r0, [%d0];", "priority");
+    refused("st.shared.L1::evict_last.u32 [%r0], %r0;", "priority");
+    refused("ld.shared.L2::128B.u32 %r0, [%r0];", "prefetching");
+    refused("st.global.L2::128B.u32 [%d0], %r0;", "L2");
+    refused("ld.volatile.local.u32 %r0, [%r1];", "order");
+    refused("ld.relaxed.gpu.const.u32 %r0, [%d0];", "order");
+    refused("ld.acquire.cta.param.u64 %d0, [p];", "order");
+    refused("red.acquire.gpu.global.add.u32 [%d0], 1;", "acquire");
+    refused("red.acq_rel.gpu.global.add.u32 [%d0], 1;", "acq_rel");
+    refused("bar.sync 16;", "range");
+    refused("bar.sync -1;", "range");
+    refused("barrier.sync 0, 33;", "multiple");
+    refused("bar.arrive 0, 0;", "zero");
+    refused("bar.red.popc.u32 %r0, 16, %p0;", "range");
+    refused("exit.uni;", "uni");
+}
+
+/// What compilers and people write.
+#[test]
+fn accepted() {
+    let head = ".version 8.8\n.target sm_90\n.address_size 64";
+    for (before, parameters, body) in [
+        ("", ".param .u64 .ptr .align 1 p, .param .u64 .ptr .global .align 16 q, .param .u64 .ptr r", ""),
+        (
+            ".global .u32 x[4]; .const .f32 c = 1.0; .global .u64 a[3] = {generic(c), x+4, generic(x)+8};",
+            "",
+            "",
+        ),
+        (
+            ".shared .b32 s[4];",
+            ".param .u64 p",
+            "mov.u32 %r0, s+4; mov.u64 %d0, s+-4; cvta.shared.u64 %d0, s+8;",
+        ),
+        ("", "", "mov.u32 %r0, WARP_SZ; add.u32 %r0, %r1, WARP_SZ;"),
+        ("", "", "{ $l: @%p0 bra $l; bra $m; } { $l: @%p0 bra $l; } $m:"),
+        ("", "", "{ bra $l; { bra $l; $m: } $l: } $m: bra $m;"),
+        ("", "", "{ .shared .b32 s; st.shared.u32 [s], 1; } { .shared .b32 s; st.shared.u32 [s], 1; }"),
+        ("", "", "ld.volatile.global.L2::128B.u32 %r0, [%d0]; ld.local.u32 %r0, [16]; bar.sync 0, 1024;"),
+    ] {
+        let source =
+            format!("{head}\n{before}\n.visible .entry k({parameters})\n{{ {REGISTERS}\n{body}\nret; }}\n");
+        compile(&source, 90).unwrap_or_else(|error| panic!("{error:?}\n{source}"));
+    }
 }
 
 #[test]
@@ -102,6 +205,13 @@ fn versions_and_targets() {
     assert_eq!(code(".version 8.0\n.target sm_90a", 100), Code::NoBinaryForGpu);
     assert_eq!(code(".target sm_90", 90), Code::InvalidPtx);
     assert_eq!(code(".version x\n.target sm_90", 90), Code::InvalidPtx);
+    assert_eq!(code(".version 8.85\n.target sm_90", 90), Code::InvalidPtx);
+    assert_eq!(code(".version 8.0\n.target sm_90\n.address_size 64", 90), Code::InvalidPtx);
+    let parameters = |version: &str| {
+        let head = format!(".version {version}\n.target sm_90\n.address_size 64");
+        compile(&format!("{head}\n.entry k(.param .b8 p[4353])\n{{ ret; }}\n"), 90)
+    };
+    assert!(parameters("8.1").is_ok() && parameters("8.0").is_err());
 }
 
 #[test]
@@ -131,6 +241,17 @@ fn variables_that_do_not_fit() {
     refused(".global .align 3 .u32 s;");
     refused(".global .u32 s; .global .u32 s;");
     refused(".extern .global .u32 s;");
+    refused(".global .u32 s[0];");
+    refused(".global .u32 k;");
+    refused(".global .v4 .f64 s;");
+    refused(".global .f32 s = 1;");
+    refused(".global .u32 s = 1.5;");
+    refused(".global .u64 s = t; .global .u32 t;");
+    refused(".shared .u32 t; .global .u64 s = t;");
+    refused(".visible .visible .global .u32 s;");
+    refused(".entry j(.param .v2 .f32 p) { ret; }");
+    refused(".entry j() .maxntid 32 .reqntid 32 { ret; }");
+    refused(".extern .entry j() { ret; }");
 }
 
 /// SplitMix64.

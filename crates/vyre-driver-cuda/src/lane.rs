@@ -2,12 +2,14 @@
 //! overlap.
 #![allow(unsafe_code)]
 
+use crate::ID;
 use crate::context::Context;
 use crate::memory::{Block, Pinned, Pool};
 use crate::transfer::Staging;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use vyre_driver::BackendError;
 
 pub(crate) struct Lane {
@@ -27,6 +29,8 @@ pub(crate) struct Lane {
 // SAFETY: streams and events are handles that any thread may use while their context is current.
 unsafe impl Send for Lane {}
 
+/// How long a cancelled kernel, or a copy of a word, may take before the device counts as lost.
+pub(crate) const GRACE: Duration = Duration::from_secs(10);
 const SYNC_AT: u64 = 8;
 /// Away from words that launches write.
 const CANCEL_AT: u64 = 128;
@@ -65,12 +69,30 @@ impl Lane {
     pub(crate) fn reset(&self) -> Result<(), BackendError> {
         // A word to end that came late would end the next launch, and one that came early would be lost.
         self.set_cancel_word(GO_ON_AT)?;
-        // SAFETY: the streams are alive, and the word lies in the state.
-        unsafe {
-            result::stream::synchronize(self.aside)
-                .and_then(|()| result::memset_d8_async(self.state.address, 0xff, 4, self.stream))
+        self.await_cancel_word()?;
+        // SAFETY: the stream is alive, and the word lies in the state.
+        unsafe { result::memset_d8_async(self.state.address, 0xff, 4, self.stream) }
+            .map_err(|error| self.fault(error, "the words of a launch"))
+    }
+
+    /// Waits until the cancel word is set. The copy takes microseconds; a device that does not end it is lost.
+    fn await_cancel_word(&self) -> Result<(), BackendError> {
+        let since = Instant::now();
+        loop {
+            // SAFETY: the stream is alive.
+            match unsafe { sys::cuStreamQuery(self.aside) }.result() {
+                Ok(()) => return Ok(()),
+                Err(error) if error.0 != sys::CUresult::CUDA_ERROR_NOT_READY => {
+                    return Err(self.fault(error, "the cancel word"));
+                }
+                Err(_) if since.elapsed() > GRACE => {
+                    self.context.abandon();
+                    let cause = format!("a copy of four bytes did not end within {} s", GRACE.as_secs());
+                    return Err(BackendError::DeviceLost { backend: ID.into(), cause });
+                }
+                Err(_) => std::thread::yield_now(),
+            }
         }
-        .map_err(|error| self.fault(error, "the words of a launch"))
     }
 
     pub(crate) fn fault(&self, error: DriverError, what: &str) -> BackendError {

@@ -4,7 +4,7 @@
 use crate::ID;
 use crate::compile::{self, Kernel};
 use crate::context::Context;
-use crate::lane::Lane;
+use crate::lane::{GRACE, Lane};
 use crate::memory::{Block, Pool};
 use crate::transfer;
 use cudarc::driver::result;
@@ -19,8 +19,6 @@ use vyre_driver::queue::{About, Launch, Queue, Read, Stop, Times, Work};
 use vyre_driver::{BackendError, DeviceProfile, DeviceTimingQuality};
 use vyre_foundation::limits;
 
-/// How long a cancelled kernel may take to notice before the device counts as lost.
-const GRACE: Duration = Duration::from_secs(10);
 /// Rounds of a repeated sequence in one graph: few enough to prepare at once, enough that launching the graph costs little.
 const GRAPH_ROUNDS: u32 = 16;
 /// Workgroups that a launch may have along y and along z, on every device.
@@ -343,7 +341,7 @@ impl Drop for Graph {
     }
 }
 
-/// Waits for the launches. When they should end they are told to, and the reason comes back.
+/// Waits for the launches. When they should end they are cancelled, and the reason comes back.
 fn wait(lane: &Lane, stop: &Stop<'_>) -> Result<(), BackendError> {
     let mut stopped: Option<(BackendError, Instant)> = None;
     let mut rounds = 0u32;
@@ -351,13 +349,13 @@ fn wait(lane: &Lane, stop: &Stop<'_>) -> Result<(), BackendError> {
         if let Some((error, since)) = &stopped {
             if since.elapsed() > GRACE {
                 lane.context.abandon();
-                let cause = format!("a kernel did not end when told to: {error}");
+                let cause = format!("a kernel did not end after it was cancelled: {error}");
                 return Err(BackendError::DeviceLost { backend: ID.into(), cause });
             }
         } else if let Some(reason) = stop.reason() {
             if let Err(error) = lane.cancel() {
                 lane.context.abandon();
-                let cause = format!("a kernel could not be told to end: {error}");
+                let cause = format!("a kernel could not be cancelled: {error}");
                 return Err(BackendError::DeviceLost { backend: ID.into(), cause });
             }
             stopped = Some((reason, Instant::now()));

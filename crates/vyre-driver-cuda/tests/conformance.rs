@@ -17,12 +17,12 @@ use vyre_testkit::contract::{LIMIT, in_own_process};
 /// For runs that are asked for.
 const HOURS: Duration = Duration::from_secs(4 * 3600);
 
-/// Runs a suite in parts, each on a thread and a context of its own.
+/// Runs a suite in parts, each on a thread and a context of its own, up to its first failure; `vyre certify` has all of them.
 fn check(test: &str, suite: impl Fn() -> ConformanceSuite<'static> + Sync) {
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get().min(8)) as u32;
     let part = |at| {
         let backend = backend(test)?;
-        Some(suite().shard(at, threads).run_driver(&backend))
+        Some(suite().stop_at_first_failure().shard(at, threads).run_driver(&backend))
     };
     let reports: Vec<_> = std::thread::scope(|scope| {
         let parts: Vec<_> = (0..threads).map(|at| scope.spawn(move || part(at))).collect();

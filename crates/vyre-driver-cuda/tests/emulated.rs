@@ -270,6 +270,20 @@ fn a_kernel_that_never_ends_loses_the_device_and_no_more() {
     backend.shutdown().expect("nothing waits for what hangs");
 }
 
+/// The first copy sets the cancel word of a new stream.
+#[test]
+fn a_copy_that_never_ends_loses_the_device_and_no_more() {
+    if !on_emulated("a_copy_that_never_ends_loses_the_device_and_no_more", "sm_90", "copy 1: hangs") {
+        return;
+    }
+    let backend = first();
+    let start = Instant::now();
+    assert_eq!(code(turn(&backend, 0)), ErrorCode::DeviceLost);
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+    backend.try_recover().expect("a context opens beside the one that hangs");
+    (0..10).for_each(|at| turn(&backend, at).expect("it runs"));
+}
+
 #[test]
 fn copies_that_fail_are_errors() {
     let faults: String =

@@ -154,6 +154,9 @@ fn check_floats(reader: &Reader<'_>, modifiers: &Modifiers, dest: Type, source: 
         return reader.illegal(".sat");
     }
     match (dest, source) {
+        (Type::BF16, Type::U8 | Type::S8) | (Type::U8 | Type::S8, Type::BF16) => {
+            Err("Arguments mismatch for instruction 'cvt': 8 bits and .bf16".into())
+        }
         (Type::BF16, Type::F32) => reader.needs("cvt.bf16.f32", 70, 80),
         (Type::F32, Type::BF16) if modifiers.ftz => reader.needs("cvt with .f32.bf16.ftz", 78, 90),
         (Type::F32, Type::BF16) => reader.needs("cvt.f32.bf16", 71, 80),

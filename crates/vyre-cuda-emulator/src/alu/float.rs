@@ -1,7 +1,7 @@
 //! Floating-point arithmetic.
 //!
 //! Subnormals are numbers unless `.ftz` says otherwise, which flushes operands and results to zeros of their sign. A NaN
-//! result is the canonical NaN of f16, bf16 and f32. PTX leaves an f64's payload open; as on hardware, the first NaN operand
+//! result is the canonical NaN of f16, bf16 and f32. PTX leaves an f64's payload open; as on an H200, the last NaN operand
 //! is kept and made quiet, and an invalid operation gives `0xfff8_0000_0000_0000`.
 //! Without a rounding modifier `add`, `sub` and `mul` are rounded to nearest. `ptxas` may contract those into `fma`, so a
 //! program whose bytes matter does not use them; here they are never contracted.
@@ -122,8 +122,8 @@ pub(super) fn flush<F: Format>(bits: u64) -> u64 {
 
 /// The NaN that an operation on these operands gives.
 pub(super) fn nan_of<F: Format>(operands: &[u64]) -> u64 {
-    let first = operands.iter().find(|x| F::KEEPS_NAN && is_nan::<F>(**x));
-    first.map_or(F::NAN, |nan| nan | 1 << (F::FRACTION - 1))
+    let last = operands.iter().rfind(|x| F::KEEPS_NAN && is_nan::<F>(**x));
+    last.map_or(F::NAN, |nan| nan | 1 << (F::FRACTION - 1))
 }
 
 /// Applies `.ftz`, `.sat` or `.relu` to a result that is not NaN, or to the NaN that it gets.
@@ -358,7 +358,7 @@ fn one_of<S: Shape>() -> u64 {
     S::F::INFINITY >> (S::F::FRACTION + 1) << S::F::FRACTION
 }
 
-/// `abs` and `neg` change the sign's bit and nothing else. PTX leaves the payload of a NaN open here; hardware keeps it.
+/// `abs` and `neg` change the sign's bit. PTX leaves open what they make of a NaN; an H200 gives what its additions give.
 fn sign(reader: &mut Reader<'_>) -> Result<Scalar, String> {
     let ftz = reader.flag("ftz");
     let ty = reader.ty(&[Type::F16, Type::F16x2, Type::BF16, Type::BF16x2, Type::F32, Type::F64])?;
@@ -371,11 +371,13 @@ fn sign(reader: &mut Reader<'_>) -> Result<Scalar, String> {
     }
     let fun = if reader.opcode == "abs" {
         with_shape!(ty, ftz, |S, FTZ| one!(|a| S::map([a], |[a]| {
-            (if FTZ { flush::<<S as Shape>::F>(a) } else { a }) & !<S as Shape>::F::SIGN
+            let result = (if FTZ { flush::<<S as Shape>::F>(a) } else { a }) & !<S as Shape>::F::SIGN;
+            finish::<<S as Shape>::F, false, PLAIN>(result, nan_of::<<S as Shape>::F>(&[a]))
         })))
     } else {
         with_shape!(ty, ftz, |S, FTZ| one!(|a| S::map([a], |[a]| {
-            (if FTZ { flush::<<S as Shape>::F>(a) } else { a }) ^ <S as Shape>::F::SIGN
+            let result = (if FTZ { flush::<<S as Shape>::F>(a) } else { a }) ^ <S as Shape>::F::SIGN;
+            finish::<<S as Shape>::F, false, PLAIN>(result, nan_of::<<S as Shape>::F>(&[a]))
         })))
     };
     Ok(Scalar::plain(fun, ty, &[ty]))
@@ -463,8 +465,8 @@ fn has_property<F: Format, const PROPERTY: u8>(a: u64) -> bool {
         1 => magnitude == F::INFINITY,
         2 => magnitude <= F::INFINITY,
         3 => magnitude > F::INFINITY,
-        // Zero is neither normal nor subnormal.
-        4 => magnitude >= smallest_normal && magnitude < F::INFINITY,
+        // The ISA counts both zeros among the normal numbers.
+        4 => (magnitude == 0 || magnitude >= smallest_normal) && magnitude < F::INFINITY,
         _ => magnitude != 0 && magnitude < smallest_normal,
     }
 }

@@ -19,6 +19,7 @@ const HOST_FLAGS: u32 = 15;
 
 fn allocate(context: &Context, out: Out<u64>, byte_len: usize) -> Call {
     capture::forbid(context)?;
+    out.wanted()?;
     Driver::get()?.hooks.allocation()?;
     let block = context.heap.allocate(byte_len as u64)?;
     lock(&context.allocations).insert(block.address);

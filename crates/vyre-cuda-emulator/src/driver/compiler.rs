@@ -94,8 +94,8 @@ impl Compiler {
         match made.inspect_err(|fault| complain(&fault.message))? {
             Compilation::Compiled(compiled) => Ok(Some(compiled)),
             Compilation::Refused(words) => Err(Fault::new(Code::InvalidPtx, words)),
-            Compilation::NotCovered => {
-                log("the executor does not cover a program: it is interpreted");
+            Compilation::NotCovered(why) => {
+                log(&format!("the executor does not cover a program, which is interpreted: {why}"));
                 Ok(None)
             }
         }
@@ -129,8 +129,8 @@ impl Compiler {
         let before: Vec<(u64, Vec<u8>)> = blocks.iter().map(image).collect();
         let mut after = before.clone();
         match executor.launch(compiled, launch.grid, launch.block, &params, &mut after)? {
-            Launched::NotCovered => {
-                log("the executor does not cover a launch: it is interpreted");
+            Launched::NotCovered(why) => {
+                log(&format!("the executor does not cover a launch, which is interpreted: {why}"));
                 return Ok(false);
             }
             Launched::Done => {}

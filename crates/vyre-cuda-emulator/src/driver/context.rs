@@ -218,6 +218,7 @@ fn push(handle: usize) {
 fn create(out: Out<usize>, flags: u32, device: i32) -> u32 {
     with_driver(|driver| {
         let device = driver.device(device)?;
+        out.wanted()?;
         if flags & !0x7f != 0 || flags & 7 > 4 {
             return Err(invalid("a flag of the context does not exist"));
         }
@@ -392,6 +393,7 @@ fn is_primary(context: &Arc<Context>) -> bool {
 extern "C" fn cuDevicePrimaryCtxRetain(out: Out<usize>, device: i32) -> u32 {
     with_driver(|driver| {
         let device = driver.device(device)?;
+        out.wanted()?;
         let mut primary = lock(&device.primary);
         let flags = primary.flags;
         let context = primary.context.get_or_insert_with(|| Context::make(driver, device, flags)).handle;

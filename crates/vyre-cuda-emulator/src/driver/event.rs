@@ -45,6 +45,7 @@ extern "C" fn cuEventCreate(out: Out<usize>, flags: u32) -> u32 {
         if flags > 3 {
             return Err(invalid("a flag of the event does not exist"));
         }
+        out.wanted()?;
         let make = |handle| Event { handle, context: context.handle, flags, last: Mutex::default() };
         out.set(Driver::get()?.events.insert(make).handle)
     })

@@ -14,12 +14,15 @@ pub(super) struct Out<T>(*mut T);
 
 impl<T> Out<T> {
     pub(super) fn set(self, value: T) -> Call {
-        if self.0.is_null() {
-            return Err(invalid("a pointer for a result is null"));
-        }
+        self.wanted()?;
         // SAFETY: the caller vouches for a place for one `T` where the pointer is not null.
         unsafe { self.0.write_unaligned(value) };
         Ok(())
+    }
+
+    /// Fails where the result has no place, before anything is made that the caller could never name.
+    pub(super) fn wanted(&self) -> Call {
+        if self.0.is_null() { Err(invalid("a pointer for a result is null")) } else { Ok(()) }
     }
 
     /// Sets a result that the caller may do without.

@@ -34,6 +34,7 @@ pub(super) struct Exec {
 fn instantiate(out: Out<usize>, graph: usize) -> u32 {
     with_context(|_| {
         let driver = Driver::get()?;
+        out.wanted()?;
         let nodes = Arc::clone(&driver.graphs.get(graph)?.nodes);
         out.set(driver.execs.insert(|handle| Exec { handle, nodes, last: Mutex::default() }).handle)
     })
@@ -111,6 +112,7 @@ extern "C" fn cuGraphCreate(out: Out<usize>, flags: u32) -> u32 {
         if flags != 0 {
             return Err(invalid("graphs have no flags"));
         }
+        out.wanted()?;
         out.set(Driver::get()?.graphs.insert(|handle| Graph::new(handle, Vec::new())).handle)
     })
 }
@@ -119,6 +121,7 @@ extern "C" fn cuGraphCreate(out: Out<usize>, flags: u32) -> u32 {
 extern "C" fn cuGraphClone(out: Out<usize>, graph: usize) -> u32 {
     with_context(|_| {
         let driver = Driver::get()?;
+        out.wanted()?;
         let nodes = driver.graphs.get(graph)?.nodes.to_vec();
         out.set(driver.graphs.insert(|handle| Graph::new(handle, nodes)).handle)
     })

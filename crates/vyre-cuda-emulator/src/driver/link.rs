@@ -35,6 +35,7 @@ struct State {
 #[unsafe(no_mangle)]
 extern "C" fn cuLinkCreate_v2(count: u32, keys: In<u32>, values: Out<usize>, out: Out<usize>) -> u32 {
     with_context(|context| {
+        out.wanted()?;
         let jit = Jit::read(count, keys, values)?;
         let state = Mutex::new(State { jit, image: None, binary: Vec::new() });
         let make = |handle| Link { handle, context: context.handle, state };

@@ -220,6 +220,7 @@ fn load(context: &Arc<Context>, out: Out<usize>, image: In<u8>, jit: &Jit) -> Ca
 
 fn load_image(context: &Arc<Context>, out: Out<usize>, image: &Image, jit: &Jit) -> Call {
     let driver = Driver::get()?;
+    out.wanted()?;
     let Made { program, outside } = jit.compile(image, &context.device.model)?;
     let loaded = Arc::new(Loaded::new(program, &context.heap)?);
     let make = |handle| Module { handle, context: context.handle, loaded, outside };

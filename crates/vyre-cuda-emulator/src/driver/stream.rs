@@ -73,6 +73,7 @@ fn create(out: Out<usize>, flags: u32, priority: i32) -> u32 {
             1 => Kind::NonBlocking,
             _ => return Err(invalid("a flag of the stream does not exist")),
         };
+        out.wanted()?;
         let priority = priority.clamp(GREATEST_PRIORITY, 0);
         out.set(context.add_stream(Driver::get()?, kind, priority).handle)
     })

@@ -180,7 +180,18 @@ impl Warp {
                 let what = "outside of the thread's local memory";
                 inside.ok_or_else(|| self.wrong(run, common, Code::IllegalAddress, access, what))
             }
-            _ => self.global(run, common, access),
+            space => {
+                let module = &run.launch.module;
+                if space == Space::Const && !module.is_constant(address) {
+                    let what = "outside of the module's constant variables";
+                    return Err(self.wrong(run, common, Code::IllegalAddress, access, what));
+                }
+                if access.verb != "reads" && module.is_constant(address) {
+                    let what = "which is in a constant variable";
+                    return Err(self.wrong(run, common, Code::IllegalAddress, access, what));
+                }
+                self.global(run, common, access)
+            }
         }
     }
 

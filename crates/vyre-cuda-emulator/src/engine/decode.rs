@@ -11,8 +11,12 @@ use crate::alu::{self, Target, Type};
 use crate::ptx::{Entry, Error, Instruction, Operand, Statement, type_bits};
 use std::collections::HashMap;
 
+/// The constant that PTX defines.
+pub(super) const WARP_SIZE: &str = "WARP_SZ";
 /// Branches times registers, which is what the analysis of a kernel takes.
 const FLOW_MAX: u64 = 1 << 32;
+/// Bytes of parameters that every target has.
+const PARAM_BYTES_OLD: u32 = 4352;
 
 /// A kernel being decoded. Registers have numbers, then constants have.
 pub(super) struct Decoder<'a> {
@@ -36,6 +40,11 @@ pub(super) type Decoded<T> = Result<T, String>;
 /// Decodes a kernel's body.
 pub(super) fn decode(entry: &Entry, layout: &Layout, target: Target) -> Result<flow::Body, Error> {
     let frame = Frame::of(entry, layout)?;
+    if frame.param_bytes > PARAM_BYTES_OLD && (target.version < 81 || target.sm < 70) {
+        let message =
+            format!("more than {PARAM_BYTES_OLD} bytes of parameters need .version 8.1 and .target sm_70");
+        return Err(Error { line: entry.line, message });
+    }
     let mut decoder = Decoder {
         target,
         layout,
@@ -128,16 +137,34 @@ pub(super) const fn bits(ty: Type) -> u32 {
     }
 }
 
-/// Whether a register of one type may stand where the other is asked for: sizes agree, and floats are no integers.
+/// Whether a register of one type may stand where the other is asked for: sizes agree, and floats are no integers. To
+/// `ptxas` a register of two halves is as good as one of 32 bits, but for an f32.
 fn agrees(register: Type, asked: Type) -> bool {
-    let kind = |ty| match ty {
-        Type::B8 | Type::B16 | Type::B32 | Type::B64 | Type::B128 => 0,
-        Type::Pred => 1,
-        Type::F16 | Type::F16x2 | Type::BF16 | Type::BF16x2 | Type::TF32 | Type::F32 | Type::F64 => 2,
-        _ => 3,
+    use Type::{B8, B16, B32, B64, B128, F16, F16x2, F32, F64, Pred};
+    let untyped = matches!(register, B8 | B16 | B32 | B64 | B128);
+    let is_float = matches!(register, F16 | F32 | F64 | Pred);
+    let kinds = match asked {
+        B8 | B16 | B32 | B64 | B128 => register != Pred,
+        Type::BF16 | Type::BF16x2 => untyped,
+        Type::U16x2 | Type::S16x2 => untyped || register == F16x2,
+        Pred | F16 | F16x2 | F32 | F64 => untyped || register == asked,
+        Type::TF32 => untyped || register == F32,
+        _ => untyped || !is_float,
     };
-    let [a, b] = [kind(register), kind(asked)];
-    bits(register) == bits(asked) && (a == b || a == 0 || b == 0)
+    bits(register) == bits(asked) && kinds
+}
+
+/// Whether a register of one type may stand where a conversion names the other: it may be wider.
+pub(super) fn holds(register: Type, named: Type) -> bool {
+    use Type::{B8, B16, B32, B64, F16, F16x2, F32, F64, Pred};
+    let untyped = matches!(register, B8 | B16 | B32 | B64);
+    let kinds = match named {
+        // These have no wider registers.
+        Type::BF16 | Type::BF16x2 | Type::TF32 => untyped && bits(register) == bits(named),
+        F16 | F16x2 | F32 | F64 => untyped || register == named,
+        _ => untyped || !matches!(register, Pred | F16 | F32 | F64),
+    };
+    kinds && bits(register) >= bits(named)
 }
 
 impl<'a> Decoder<'a> {
@@ -188,6 +215,9 @@ impl<'a> Decoder<'a> {
             let expected = 1 + scalar.sources.len();
             return Err(format!("'{}' has {expected} operands, not {}", instruction.opcode, operands.len()));
         }
+        if instruction.opcode == "lop3" && !matches!(operands[4], Operand::Int(_)) {
+            return Err("Arguments mismatch for instruction 'lop3': the table is a number".into());
+        }
         // A conversion's registers may be wider than its types.
         let loose = matches!(instruction.opcode.as_str(), "cvt");
         let mut sources = Vec::with_capacity(scalar.sources.len());
@@ -204,7 +234,7 @@ impl<'a> Decoder<'a> {
             (Operand::Register(name), _) if loose => {
                 let (slot, ty) = self.register(name)?;
                 let narrow = scalar.dests[0];
-                if bits(ty) < bits(narrow) || bits(ty) == 1 {
+                if !holds(ty, narrow) {
                     return Err("Arguments mismatch for instruction 'cvt'".into());
                 }
                 if bits(ty) > bits(narrow) {
@@ -303,6 +333,9 @@ impl<'a> Decoder<'a> {
     /// A register, with what a special one holds now in a register of its own.
     fn readable(&mut self, name: &str) -> Decoded<(Slot, Type)> {
         let Some((special, ty)) = special(name) else { return self.register(name) };
+        if !matches!(self.opcode, "mov" | "cvt") {
+            return Err(format!("Special register argument not allowed for instruction '{}'", self.opcode));
+        }
         let slot = self.temporary(ty);
         self.push(Kind::Special(special), vec![slot], vec![], None);
         Ok((slot, ty))
@@ -335,8 +368,8 @@ impl<'a> Decoder<'a> {
     fn loose_source(&mut self, operand: &Operand, ty: Type) -> Decoded<Slot> {
         let Operand::Register(name) = operand else { return self.source(operand, ty) };
         let (slot, own) = self.readable(name)?;
-        if bits(own) < bits(ty) || own == Type::Pred {
-            return Err(format!("Arguments mismatch: register '{name}' is narrower than {ty:?}"));
+        if !holds(own, ty) {
+            return Err(format!("Arguments mismatch: register '{name}' does not hold {ty:?}"));
         }
         if bits(own) == bits(ty) {
             return Ok(slot);
@@ -349,6 +382,7 @@ impl<'a> Decoder<'a> {
     fn literal(&mut self, operand: &Operand, ty: Type) -> Decoded<Slot> {
         let float = matches!(ty, Type::F16 | Type::BF16 | Type::F16x2 | Type::BF16x2 | Type::F32 | Type::F64);
         let value = match (operand, ty) {
+            (Operand::Symbol(name), _) if name == WARP_SIZE && !float && bits(ty) >= 16 => 32,
             (Operand::Int(value), Type::Pred) if matches!(value, 0 | 1) => *value as u64,
             (Operand::Int(value), _) if !float && ty != Type::Pred => fitted(*value, bits(ty))?,
             (Operand::Float(value, 32), Type::F32 | Type::B32) => *value,

@@ -1,7 +1,7 @@
 //! Instructions that are not arithmetic: moves, flow, and what threads do together. Memory has `forms_memory`.
 
 use super::code::{AlignedOp, BarrierStep, Fence, Kind, NOWHERE, Redux, Shuffle, Slot, Space, WarpOp};
-use super::decode::{Decoded, Decoder, bits};
+use super::decode::{Decoded, Decoder, WARP_SIZE, bits};
 use super::forms_memory;
 use crate::alu::Type;
 use crate::ptx::Operand;
@@ -109,9 +109,14 @@ fn moved(ty: &str) -> Type {
 }
 
 fn mov(decoder: &mut Decoder<'_>, modifiers: &mut Modifiers<'_>, operands: &[Operand]) -> Decoded<()> {
-    let ty = moved(modifiers.need(&MOVED)?);
+    let name = modifiers.need(&MOVED)?;
+    let ty = moved(name);
     modifiers.end()?;
     count(operands, 2)?;
+    let packs = operands.iter().any(|operand| matches!(operand, Operand::Vector(_)));
+    if packs && !name.starts_with('b') {
+        return Err("Arguments mismatch for instruction 'mov': a value with parts is of type .b".into());
+    }
     match (&operands[0], &operands[1]) {
         (Operand::Vector(parts), whole) => {
             let (narrow, count) = part_type(ty, parts.len())?;
@@ -126,9 +131,10 @@ fn mov(decoder: &mut Decoder<'_>, modifiers: &mut Modifiers<'_>, operands: &[Ope
             let sources: Decoded<Vec<Slot>> = parts.iter().map(|part| decoder.source(part, narrow)).collect();
             decoder.push(Kind::Pack(count), vec![dest], sources?, None);
         }
-        (dest, Operand::Symbol(name)) => {
+        (dest, Operand::Symbol(name) | Operand::Sum(name, _)) if name != WARP_SIZE => {
             let dest = decoder.dest(dest, ty)?;
-            let (source, space) = decoder.symbol(name, 0, ty)?;
+            let offset = if let Operand::Sum(_, offset) = &operands[1] { *offset } else { 0 };
+            let (source, space) = decoder.symbol(name, offset, ty)?;
             if space == Space::Param
                 || bits(ty) < 32
                 || matches!(space, Space::Global | Space::Const) && bits(ty) < 64
@@ -157,7 +163,9 @@ fn part_type(ty: Type, parts: usize) -> Decoded<(Type, u32)> {
 }
 
 fn exit(decoder: &mut Decoder<'_>, modifiers: &mut Modifiers<'_>, operands: &[Operand]) -> Decoded<()> {
-    modifiers.has("uni");
+    if decoder.opcode == "ret" {
+        modifiers.has("uni");
+    }
     modifiers.end()?;
     count(operands, 0)?;
     decoder.push(Kind::Exit, vec![], vec![], None);
@@ -220,12 +228,29 @@ fn barrier(decoder: &mut Decoder<'_>, modifiers: &mut Modifiers<'_>, operands: &
     if !most.contains(&operands.len()) {
         return Err(format!("a barrier does not have {} operands", operands.len()));
     }
+    barrier_numbers(&operands[0], operands.get(1))?;
+    if step == "arrive" && operands[1] == Operand::Int(0) {
+        return Err("an arrival needs a number of threads that is not zero".into());
+    }
     let sources: Decoded<Vec<Slot>> =
         operands.iter().map(|operand| decoder.source(operand, Type::U32)).collect();
     let step = if step == "sync" { BarrierStep::Sync } else { BarrierStep::Arrive };
     let kind = Kind::Barrier { aligned, counted: operands.len() == 2, step };
     decoder.push(kind, vec![], sources?, None);
     Ok(())
+}
+
+/// What can be said of a barrier's number and its threads before it runs.
+fn barrier_numbers(number: &Operand, threads: Option<&Operand>) -> Decoded<()> {
+    match (number, threads) {
+        (Operand::Int(number), _) if !(0..=15).contains(number) => {
+            Err(format!("Barrier number '{number}' out of range, expected to be in range [0..15]"))
+        }
+        (_, Some(Operand::Int(threads))) if threads % 32 != 0 => {
+            Err("Number of threads participating in barrier must be in multiple of warp size".into())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// `barrier.red.and.pred p, a, b, q`.
@@ -247,6 +272,7 @@ fn barrier_fold(
     if !counted {
         count(operands, 3)?;
     }
+    barrier_numbers(&operands[1], counted.then(|| &operands[2]))?;
     let dest = decoder.dest(&operands[0], ty)?;
     let mut sources = vec![decoder.source(&operands[1], Type::U32)?];
     if counted {

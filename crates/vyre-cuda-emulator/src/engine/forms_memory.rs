@@ -1,7 +1,7 @@
 //! Loads, stores, atomics, copies and addresses: their forms as the ISA lists them.
 
 use super::code::{Access, Action, Kind, NOWHERE, Number, Order, Slot, Space, Strength};
-use super::decode::{Decoded, Decoder, bits};
+use super::decode::{Decoded, Decoder, bits, holds};
 use super::forms::{Modifiers, count};
 use crate::alu::Type;
 use crate::ptx::Operand;
@@ -71,6 +71,9 @@ fn address(decoder: &mut Decoder<'_>, operand: &Operand, space: Space) -> Decode
             }
         }
         Operand::Int(value) => {
+            if space != Space::Local {
+                return Err("Immediate addresses allowed only for .local state space".into());
+            }
             let value = u64::try_from(*value).map_err(|_| "an address is not negative".to_owned())?;
             Ok((decoder.constant(super::code::Constant::Value(value)), *offset))
         }
@@ -82,13 +85,44 @@ pub(super) fn shared_address(decoder: &mut Decoder<'_>, operand: &Operand) -> De
     address(decoder, operand, Space::Shared)
 }
 
-/// Hints to caches, which change no result.
-fn cache_hints(modifiers: &mut Modifiers<'_>, operators: &[&'static str]) {
-    modifiers.take(operators);
+/// Hints to caches, which change no result. An operator is for weak accesses and excludes a priority, which memory in
+/// caches alone has; only loads prefetch.
+fn cache_hints(modifiers: &mut Modifiers<'_>, operators: &[&'static str], access: Hinted) -> Decoded<()> {
+    let Hinted { space, order, volatile, loads } = access;
+    let operator = modifiers.take(operators);
+    if order != Order::Weak && operator.is_some() {
+        return Err("a cache operator is for weak accesses".into());
+    }
     let first =
         ["L1::evict_normal", "L1::evict_unchanged", "L1::evict_first", "L1::evict_last", "L1::no_allocate"];
-    modifiers.take(&first);
-    modifiers.take(&["L2::64B", "L2::128B", "L2::256B"]);
+    let priority = modifiers.take(&first);
+    let cached = matches!(space, Space::Generic | Space::Global);
+    if priority.is_some() && (!cached || volatile || operator.is_some()) {
+        return Err("an eviction priority is for global memory, and for no volatile access".into());
+    }
+    let prefetches = loads && modifiers.take(&["L2::64B", "L2::128B", "L2::256B"]).is_some();
+    if prefetches && !cached {
+        return Err("State space incorrect for feature 'cache prefetching'".into());
+    }
+    Ok(())
+}
+
+/// What decides which hints an access may have.
+struct Hinted {
+    space: Space,
+    order: Order,
+    volatile: bool,
+    loads: bool,
+}
+
+/// Strong accesses are to memory that threads share.
+fn check_order(space: Space, strength: Strength) -> Decoded<()> {
+    match space {
+        Space::Local | Space::Const | Space::Param if strength.order != Order::Weak => {
+            Err("only accesses to global and shared memory are volatile or have an order".into())
+        }
+        _ => Ok(()),
+    }
 }
 
 fn vector(modifiers: &mut Modifiers<'_>) -> u32 {
@@ -133,10 +167,16 @@ fn elements(
                 }
                 slot
             }
-            Operand::Discard if write => NOWHERE,
+            Operand::Discard if write && count > 1 => NOWHERE,
+            Operand::Float(..) if bits(ty) == 8 => {
+                return Err("Arguments mismatch: an integer of 8 bits is expected".into());
+            }
             other if !write => decoder.source(other, if bits(ty) == 8 { Type::B32 } else { ty })?,
             _ => return Err("a register is expected".into()),
         });
+    }
+    if slots.iter().all(|slot| *slot == NOWHERE) {
+        return Err("one register at least is loaded".into());
     }
     let register_bits = register_bits.unwrap_or(bits(ty));
     Ok((slots, Access { bytes: bits(ty) / 8, count, signed, register_bits }))
@@ -144,16 +184,12 @@ fn elements(
 
 /// A register may be wider than what is loaded or stored, but for floats.
 fn fits(register: Type, ty: Type) -> bool {
-    let is_float =
-        |ty| matches!(ty, Type::F16 | Type::F16x2 | Type::BF16 | Type::BF16x2 | Type::F32 | Type::F64);
-    let is_bits = |ty| matches!(ty, Type::B8 | Type::B16 | Type::B32 | Type::B64);
-    let kinds = is_bits(register) || is_bits(ty) || is_float(register) == is_float(ty);
-    let sizes = if is_float(ty) || is_float(register) {
-        bits(register) == bits(ty)
-    } else {
-        bits(register) >= bits(ty)
-    };
-    register != Type::Pred && kinds && sizes
+    let is_float = |ty| matches!(ty, Type::F16 | Type::F32 | Type::F64);
+    match ty {
+        _ if (is_float(ty) || is_float(register)) && bits(register) != bits(ty) => false,
+        Type::B8 | Type::B16 | Type::B32 | Type::B64 => register != Type::Pred && bits(register) >= bits(ty),
+        _ => holds(register, ty),
+    }
 }
 
 pub(super) fn load(
@@ -161,15 +197,18 @@ pub(super) fn load(
     modifiers: &mut Modifiers<'_>,
     operands: &[Operand],
 ) -> Decoded<()> {
+    let volatile = modifiers.rest().first() == Some(&"volatile");
     let mut strength = ordering(modifiers, "acquire", Order::Acquire)?;
     let space = space(modifiers.take(&SPACES))?;
-    cache_hints(modifiers, &["ca", "cg", "cs", "lu", "cv"]);
+    check_order(space, strength)?;
+    let hinted = || Hinted { space, order: strength.order, volatile, loads: true };
+    cache_hints(modifiers, &["ca", "cg", "cs", "lu", "cv"], hinted())?;
     if modifiers.has("nc") {
         if space != Space::Global || strength.order != Order::Weak {
             return Err("'.nc' is for 'ld.global' alone".into());
         }
+        cache_hints(modifiers, &[], hinted())?;
         strength.order = Order::Constant;
-        cache_hints(modifiers, &[]);
     }
     let count_of = vector(modifiers);
     let name = modifiers.need(&LOADED)?;
@@ -191,8 +230,8 @@ fn param(decoder: &mut Decoder<'_>, operand: &Operand, dests: Vec<Slot>, access:
         return Err("a parameter's address must be its name and an offset for this emulator".into());
     };
     let (_, start) = decoder.frame.find(name).ok_or_else(|| format!("Unknown symbol '{name}'"))?;
-    let at = start as i64 + offset;
-    let end = at + i64::from(access.bytes * access.count);
+    let at = (start as i64).saturating_add(*offset);
+    let end = at.saturating_add(i64::from(access.bytes * access.count));
     if at < 0
         || end > i64::from(decoder.frame.param_bytes)
         || at % i64::from(access.bytes * access.count) != 0
@@ -221,12 +260,15 @@ pub(super) fn store(
     modifiers: &mut Modifiers<'_>,
     operands: &[Operand],
 ) -> Decoded<()> {
+    let volatile = modifiers.rest().first() == Some(&"volatile");
     let strength = ordering(modifiers, "release", Order::Release)?;
     let space = space(modifiers.take(&SPACES))?;
     if matches!(space, Space::Const | Space::Param) {
         return Err("nothing can be stored to this space".into());
     }
-    cache_hints(modifiers, &["wb", "cg", "cs", "wt"]);
+    check_order(space, strength)?;
+    let hinted = Hinted { space, order: strength.order, volatile, loads: false };
+    cache_hints(modifiers, &["wb", "cg", "cs", "wt"], hinted)?;
     let count_of = vector(modifiers);
     let name = modifiers.need(&LOADED)?;
     modifiers.end()?;
@@ -261,7 +303,9 @@ fn atomic(
     operands: &[Operand],
     returns: bool,
 ) -> Decoded<()> {
-    let order = match modifiers.take(&["relaxed", "acquire", "release", "acq_rel"]) {
+    // What returns nothing acquires nothing.
+    let orders = ["relaxed", "release", "acquire", "acq_rel"];
+    let order = match modifiers.take(if returns { &orders } else { &orders[..2] }) {
         None | Some("relaxed") => Order::Relaxed,
         Some("acquire") => Order::Acquire,
         Some("release") => Order::Release,
@@ -337,6 +381,7 @@ pub(super) fn cvta(
     let dest = decoder.dest(&operands[0], Type::U64)?;
     let source = match &operands[1] {
         Operand::Symbol(name) if !from_generic => decoder.symbol(name, 0, Type::B64)?.0,
+        Operand::Sum(name, offset) if !from_generic => decoder.symbol(name, *offset, Type::B64)?.0,
         other => decoder.source(other, Type::U64)?,
     };
     let kind = if from_generic { Kind::FromGeneric(space) } else { Kind::ToGeneric(space) };

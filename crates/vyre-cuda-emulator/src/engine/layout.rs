@@ -78,7 +78,14 @@ impl Layout {
                     return wrong(line, format!("'{name}' is extern, and there is no linker here"));
                 }
                 space => {
-                    layout.globals.push(global(variable)?);
+                    let global = global(variable)?;
+                    let unknown = |(_, name, _): &&(usize, String, i64)| {
+                        !matches!(layout.places.get(name), Some((Space::Global | Space::Const, _)))
+                    };
+                    if let Some((_, name, _)) = global.links.iter().find(unknown) {
+                        return wrong(line, format!("Invalid initial value symbol '{name}'"));
+                    }
+                    layout.globals.push(global);
                     let space = if space == "const" { Space::Const } else { Space::Global };
                     (space, layout.globals.len() as u64 - 1)
                 }
@@ -90,7 +97,8 @@ impl Layout {
                     format!("File uses too much global constant data ({CONST_BYTES_MAX:#x} bytes max)"),
                 );
             }
-            if layout.places.insert(name.clone(), place).is_some() {
+            let taken = module.entries.iter().any(|entry| entry.name == name);
+            if layout.places.insert(name.clone(), place).is_some() || taken {
                 return wrong(line, format!("Duplicate definition of '{name}'"));
             }
         }
@@ -125,15 +133,28 @@ fn global(variable: &Variable) -> Result<Global, Error> {
     if variable.init.len() as u64 * scalar > byte_len {
         return wrong(variable.line, format!("'{}' has more initial values than elements", variable.name));
     }
+    if byte_len == 0 {
+        return wrong(variable.line, format!("'{}' has no bytes", variable.name));
+    }
+    let float = variable.ty.starts_with('f');
     let (mut bytes, mut links) = (Vec::new(), Vec::new());
     for value in &variable.init {
         let bits = match value {
+            Initial::Int(_) if float => {
+                return wrong(variable.line, "Initial value type mismatch: an integer for a float");
+            }
+            Initial::Float(..) if matches!(variable.ty.as_bytes(), [b'u' | b's', ..]) => {
+                return wrong(variable.line, "Initial value type mismatch: a float for an integer");
+            }
             Initial::Int(value) => *value as u64,
             Initial::Float(bits, 64) if scalar == 4 => u64::from((f64::from_bits(*bits) as f32).to_bits()),
             Initial::Float(bits, width) if u64::from(*width) == 8 * scalar => *bits,
             Initial::Float(..) => return wrong(variable.line, "a float's width is not its variable's"),
-            Initial::Symbol(..) if scalar != 8 => return wrong(variable.line, "an address needs 64 bits"),
-            Initial::Symbol(name, offset) => {
+            Initial::Symbol(..) | Initial::Generic(..) if scalar != 8 => {
+                return wrong(variable.line, "an address needs 64 bits");
+            }
+            // Addresses of these spaces are generic ones.
+            Initial::Symbol(name, offset) | Initial::Generic(name, offset) => {
                 links.push((bytes.len(), name.clone(), *offset));
                 0
             }
@@ -168,6 +189,9 @@ impl Frame {
         for param in &entry.params {
             if param.len.is_none() {
                 return wrong(param.line, "a parameter needs a size");
+            }
+            if param.vector > 1 {
+                return wrong(param.line, format!("'{}' is a vector, which no parameter is", param.name));
             }
             let [start, end] = placed(param, param_end)?;
             param_end = end;

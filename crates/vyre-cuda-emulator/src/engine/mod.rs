@@ -128,6 +128,10 @@ fn kernel(
                 threads_max = threads()?;
                 block = Some([0, 1, 2].map(|at| axis(at) as u32));
             }
+            "maxntid" if block.is_some() || entry.directives.iter().any(|(name, _)| name == "reqntid") => {
+                let what = "Conflicting directives: .maxntid and .reqntid cannot both be specified";
+                return Err(wrong(what.into()));
+            }
             "maxntid" => threads_max = threads()?,
             "maxnreg" => registers_max = axis(0).clamp(16, 255) as u32,
             _ => {}
@@ -161,6 +165,7 @@ pub struct Loaded {
     /// The addresses of its variables.
     pub addresses: Vec<u64>,
     blocks: Vec<Arc<Block>>,
+    has_constants: bool,
 }
 
 impl Loaded {
@@ -184,11 +189,16 @@ impl Loaded {
                 block.write(*at as u64, &address.to_le_bytes());
             }
         }
-        Ok(Loaded { program, addresses, blocks })
+        let has_constants = program.layout.globals.iter().any(|global| global.constant);
+        Ok(Loaded { program, addresses, blocks, has_constants })
     }
 
     /// Whether an address is in one of the constant variables.
     fn is_constant(&self, address: u64) -> bool {
+        // Most modules have none, and every store asks.
+        if !self.has_constants {
+            return false;
+        }
         let mut variables = self.program.layout.globals.iter().zip(&self.blocks);
         variables.any(|(global, block)| global.constant && (block.address..block.end()).contains(&address))
     }

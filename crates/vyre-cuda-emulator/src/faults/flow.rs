@@ -235,7 +235,7 @@ fn registers<'a>(operand: &'a Operand, found: &mut Vec<&'a str>) {
         Operand::Pair(a, b) => [a, b].into_iter().for_each(|part| registers(part, found)),
         // An address as the first operand is read, not written.
         Operand::Address(..) | Operand::Not(_) | Operand::Int(_) | Operand::Float(..) => {}
-        Operand::Symbol(_) | Operand::Discard => {}
+        Operand::Symbol(_) | Operand::Sum(..) | Operand::Discard => {}
     }
 }
 

@@ -56,6 +56,8 @@ pub enum Initial {
     Float(u64, u32),
     /// The address of another variable, plus bytes.
     Symbol(String, i64),
+    /// `generic(name)`: the same as a generic address.
+    Generic(String, i64),
 }
 
 /// A kernel.
@@ -114,6 +116,8 @@ pub enum Operand {
     Float(u64, u32),
     /// A variable or a label.
     Symbol(String),
+    /// `name+8`: a variable's address and bytes.
+    Sum(String, i64),
     /// `[base+offset]`.
     Address(Box<Operand>, i64),
     /// `{a, b}`.

@@ -27,19 +27,52 @@ pub fn parse(source: &str) -> Result<Module, Error> {
     if source.len() > SOURCE_BYTES_MAX {
         return Err(Error { line: 0, message: format!("the text has more than {SOURCE_BYTES_MAX} bytes") });
     }
-    let mut parser =
-        Parser { tokens: lex(source)?, at: 0, scopes: Vec::new(), declared: HashSet::new(), renamed: 0 };
+    let mut parser = Parser {
+        tokens: lex(source)?,
+        at: 0,
+        scopes: Vec::new(),
+        declared: HashSet::new(),
+        renamed: 0,
+        parents: Vec::new(),
+        labels: HashMap::new(),
+        label_names: HashSet::new(),
+        branches: Vec::new(),
+    };
     parser.module()
 }
 
 struct Parser {
     tokens: Vec<(Token, u32)>,
     at: usize,
-    /// The registers of each open block: the name in the text, and the one in the tree.
-    scopes: Vec<HashMap<String, String>>,
-    /// The registers of this kernel, by their names in the tree.
+    /// The open blocks, the innermost last.
+    scopes: Vec<Scope>,
+    /// The registers and variables of this kernel, by their names in the tree.
     declared: HashSet<String>,
     renamed: u32,
+    /// The blocks of this kernel: the one that each is in. The first is its own.
+    parents: Vec<usize>,
+    /// Labels by their block and their name in the text: the name in the tree.
+    labels: HashMap<(usize, String), String>,
+    /// Labels by their names in the tree.
+    label_names: HashSet<String>,
+    /// Branches and the block that each is in: its label may come later.
+    branches: Vec<(usize, usize)>,
+}
+
+/// A block of a body.
+#[derive(Default)]
+struct Scope {
+    number: usize,
+    names: HashMap<String, Named>,
+}
+
+/// What a name in a block stands for.
+#[derive(Clone)]
+enum Named {
+    /// A register, by its name in the tree.
+    Register(String),
+    /// A variable, by its name in the tree.
+    Variable(String),
 }
 
 type Parsed<T> = Result<T, Error>;
@@ -129,6 +162,12 @@ impl Parser {
         while self.take(',') {
             module.target.push(self.word()?);
         }
+        if self.peek_word() == ".address_size" {
+            self.next();
+            if self.count()? != 64 {
+                return self.error("only an .address_size of 64 is supported");
+            }
+        }
         while *self.peek() != Token::End {
             self.item(&mut module)?;
         }
@@ -139,8 +178,9 @@ impl Parser {
     fn version(&mut self) -> Parsed<(u32, u32)> {
         match self.next() {
             Token::Float(bits, 64) => {
-                let tenths = (f64::from_bits(bits) * 10.0).round();
-                if !(10.0..1000.0).contains(&tenths) {
+                let number = f64::from_bits(bits);
+                let tenths = (number * 10.0).round();
+                if !(10.0..1000.0).contains(&tenths) || tenths / 10.0 != number {
                     return self.error("a .version is two numbers with a dot");
                 }
                 Ok((tenths as u32 / 10, tenths as u32 % 10))
@@ -150,28 +190,20 @@ impl Parser {
     }
 
     fn item(&mut self, module: &mut Module) -> Parsed<()> {
-        let mut external = false;
+        let (mut linked, mut external) = (false, false);
         loop {
             match self.peek_word() {
-                ".visible" | ".weak" => {
+                ".visible" | ".weak" | ".extern" if !linked => {
+                    linked = true;
+                    external = self.peek_word() == ".extern";
                     self.next();
-                }
-                ".extern" => {
-                    external = true;
-                    self.next();
-                }
-                ".address_size" => {
-                    self.next();
-                    if self.count()? != 64 {
-                        return self.error("only an .address_size of 64 is supported");
-                    }
-                    return Ok(());
                 }
                 ".global" | ".const" | ".shared" => {
                     let variables = self.variables(external)?;
                     module.variables.extend(variables);
                     return Ok(());
                 }
+                ".entry" if external => return self.error("a kernel with a body is not .extern"),
                 ".entry" => {
                     self.next();
                     let entry = self.entry()?;
@@ -218,6 +250,10 @@ impl Parser {
     /// What stands before a variable's name.
     fn variable_type(&mut self, variable: &mut Variable) -> Parsed<()> {
         while let Some(word) = self.peek_word().strip_prefix('.').map(str::to_owned) {
+            // What a parameter's type is followed by.
+            if word == "ptr" && variable.space == "param" {
+                break;
+            }
             self.next();
             match word.as_str() {
                 "align" => {
@@ -227,14 +263,17 @@ impl Parser {
                     }
                     variable.align = Some(align as u32);
                 }
-                "v2" => variable.vector = 2,
-                "v4" => variable.vector = 4,
+                "v2" if variable.ty.is_empty() => variable.vector = 2,
+                "v4" if variable.ty.is_empty() => variable.vector = 4,
                 ty if type_bits(ty).is_some() && variable.ty.is_empty() => variable.ty = word,
                 _ => return self.error(format!("Unknown type or attribute '.{word}' of a variable")),
             }
         }
-        if variable.ty.is_empty() {
+        let Some(bits) = type_bits(&variable.ty) else {
             return self.error("a variable needs a type");
+        };
+        if bits * variable.vector > 128 {
+            return self.error("Vector type too large, exceeds 128 bit limit");
         }
         Ok(())
     }
@@ -278,8 +317,13 @@ impl Parser {
                 _ if init.len() >= INITIAL_MAX => return self.error("too many initial values"),
                 Token::Word(name) => {
                     self.next();
-                    let offset = if self.take('+') { self.int()? as i64 } else { 0 };
-                    init.push(Initial::Symbol(name, offset));
+                    if name == "generic" && self.take('(') {
+                        let name = self.word()?;
+                        self.expect(')')?;
+                        init.push(Initial::Generic(name, self.offset()?));
+                    } else {
+                        init.push(Initial::Symbol(name, self.offset()?));
+                    }
                 }
                 Token::Float(bits, width) => {
                     self.next();
@@ -368,12 +412,9 @@ impl Parser {
             init: Vec::new(),
             external: false,
         };
+        self.variable_type(&mut variable)?;
         // `.ptr .global .align 8` says where a pointer leads, which compilers use and results do not depend on.
-        while let Some(word) = self.peek_word().strip_prefix('.').map(str::to_owned) {
-            if word != "ptr" {
-                self.variable_type(&mut variable)?;
-                continue;
-            }
+        if self.peek_word() == ".ptr" {
             self.next();
             if matches!(self.peek_word(), ".global" | ".const" | ".shared" | ".local") {
                 self.next();
@@ -388,18 +429,24 @@ impl Parser {
     }
 
     fn body(&mut self, entry: &mut Entry) -> Parsed<()> {
-        self.scopes = vec![HashMap::new()];
+        self.scopes = vec![Scope::default()];
+        self.parents = vec![0];
         self.declared.clear();
+        self.labels.clear();
+        self.label_names.clear();
+        self.branches.clear();
         loop {
             if self.take('{') {
                 if self.scopes.len() >= NESTING_MAX {
                     return self.error(format!("blocks are nested more than {NESTING_MAX} deep"));
                 }
-                self.scopes.push(HashMap::new());
+                let number = self.parents.len();
+                self.parents.push(self.scope());
+                self.scopes.push(Scope { number, names: HashMap::new() });
             } else if self.take('}') {
                 self.scopes.pop();
                 if self.scopes.is_empty() {
-                    return Ok(());
+                    return self.resolve(entry);
                 }
             } else {
                 self.statement(entry)?;
@@ -407,12 +454,59 @@ impl Parser {
         }
     }
 
+    /// The number of the innermost block.
+    fn scope(&self) -> usize {
+        self.scopes.last().map_or(0, |scope| scope.number)
+    }
+
+    /// Gives each branch the label that its block sees: its own or one of a block around it.
+    fn resolve(&mut self, entry: &mut Entry) -> Parsed<()> {
+        for (at, scope) in std::mem::take(&mut self.branches) {
+            let Some(Statement::Instruction(branch)) = entry.body.get_mut(at) else { continue };
+            let [Operand::Symbol(label)] = branch.operands.as_mut_slice() else { continue };
+            let mut scope = scope;
+            let own = loop {
+                match self.labels.get(&(scope, label.clone())) {
+                    None if scope != 0 => scope = self.parents[scope],
+                    found => break found,
+                }
+            };
+            let Some(own) = own else {
+                let message = format!("Label '{label}' is not defined");
+                return Err(Error { line: branch.line, message });
+            };
+            label.clone_from(own);
+        }
+        Ok(())
+    }
+
+    /// A label, by a name that no other block's label has.
+    fn label(&mut self, name: String) -> String {
+        let scope = self.scope();
+        if let Some(own) = self.labels.get(&(scope, name.clone())) {
+            // The second of one block, which is found to be one later.
+            return own.clone();
+        }
+        let own = if self.label_names.contains(&name) { self.rename(&name) } else { name.clone() };
+        self.label_names.insert(own.clone());
+        self.labels.insert((scope, name), own.clone());
+        own
+    }
+
+    /// A name that no text has, because of its sign.
+    fn rename(&mut self, name: &str) -> String {
+        self.renamed += 1;
+        format!("{name}#{}", self.renamed)
+    }
+
     fn statement(&mut self, entry: &mut Entry) -> Parsed<()> {
         match self.peek_word() {
             ".reg" => return self.registers(entry),
             ".shared" | ".local" => {
-                let variables = self.variables(false)?;
-                entry.variables.extend(variables);
+                for mut variable in self.variables(false)? {
+                    variable.name = self.declare(variable.name, Named::Variable)?;
+                    entry.variables.push(variable);
+                }
                 return Ok(());
             }
             ".pragma" => {
@@ -429,10 +523,14 @@ impl Parser {
         if is_label {
             let name = self.word()?;
             self.expect(':')?;
-            entry.body.push(Statement::Label(name));
+            let own = self.label(name);
+            entry.body.push(Statement::Label(own));
             return Ok(());
         }
         let instruction = self.instruction()?;
+        if instruction.opcode == "bra" {
+            self.branches.push((entry.body.len(), self.scope()));
+        }
         entry.body.push(Statement::Instruction(instruction));
         Ok(())
     }
@@ -448,15 +546,17 @@ impl Parser {
             let name = self.word()?;
             if self.take('<') {
                 let count = self.count()?;
-                if count + entry.registers.len() as u64 > REGISTERS_MAX {
+                if count > REGISTERS_MAX - (entry.registers.len() as u64).min(REGISTERS_MAX) {
                     return self.error(format!("there are more than {REGISTERS_MAX} registers"));
                 }
                 self.expect('>')?;
                 for number in 0..count {
-                    self.declare(entry, format!("{name}{number}"), &ty)?;
+                    let own = self.declare(format!("{name}{number}"), Named::Register)?;
+                    entry.registers.push((own, ty.clone()));
                 }
             } else {
-                self.declare(entry, name, &ty)?;
+                let own = self.declare(name, Named::Register)?;
+                entry.registers.push((own, ty.clone()));
             }
             if !self.take(',') {
                 return self.expect(';');
@@ -464,24 +564,27 @@ impl Parser {
         }
     }
 
-    fn declare(&mut self, entry: &mut Entry, name: String, ty: &str) -> Parsed<()> {
-        let mut own = name.clone();
-        if self.declared.contains(&own) {
-            self.renamed += 1;
-            // No name in the text has this sign.
-            own = format!("{name}#{}", self.renamed);
-        }
+    /// A register or variable of the innermost block; returns its name in the tree.
+    fn declare(&mut self, name: String, named: fn(String) -> Named) -> Parsed<String> {
+        let own = if self.declared.contains(&name) { self.rename(&name) } else { name.clone() };
         let scope = self.scopes.last_mut().expect("a body has a block");
-        if scope.insert(name.clone(), own.clone()).is_some() {
+        if scope.names.contains_key(&name) {
             return self.error(format!("Duplicate definition of '{name}'"));
         }
+        scope.names.insert(name, named(own.clone()));
         self.declared.insert(own.clone());
-        entry.registers.push((own, ty.to_owned()));
-        Ok(())
+        Ok(own)
+    }
+
+    fn named(&self, name: &str) -> Option<Named> {
+        self.scopes.iter().rev().find_map(|scope| scope.names.get(name)).cloned()
     }
 
     fn register(&self, name: &str) -> Option<String> {
-        self.scopes.iter().rev().find_map(|scope| scope.get(name)).cloned()
+        match self.named(name) {
+            Some(Named::Register(own)) => Some(own),
+            _ => None,
+        }
     }
 
     fn instruction(&mut self) -> Parsed<Instruction> {
@@ -559,6 +662,9 @@ impl Parser {
             }
             Token::Word(_) => {
                 let first = self.name()?;
+                if let (Operand::Symbol(name), true) = (&first, depth == 0 && self.is('+')) {
+                    return Ok(Operand::Sum(name.clone(), self.offset()?));
+                }
                 if !self.take('|') {
                     return Ok(first);
                 }
@@ -569,15 +675,12 @@ impl Parser {
         }
     }
 
-    /// `+ 16`, `- 4` or `+-4` behind an address's base.
+    /// `+16` or `+-4` behind an address's base. `ptxas` takes no `-4`.
     fn offset(&mut self) -> Parsed<i64> {
-        let sign = match self.peek() {
-            Token::Sign('+') => 1,
-            Token::Sign('-') => -1,
-            _ => return Ok(0),
-        };
-        self.next();
-        let value = sign * self.int()?;
+        if !self.take('+') {
+            return Ok(0);
+        }
+        let value = self.int()?;
         i64::try_from(value).or_else(|_| self.error("an offset has more than 64 bits"))
     }
 
@@ -586,8 +689,14 @@ impl Parser {
         if name == "_" {
             return Ok(Operand::Discard);
         }
-        if let Some(own) = self.register(&name) {
-            return Ok(Operand::Register(own));
+        match self.named(&name) {
+            Some(Named::Register(own)) => return Ok(Operand::Register(own)),
+            Some(Named::Variable(own)) => return Ok(Operand::Symbol(own)),
+            // Its block is over.
+            None if self.declared.contains(&name) => {
+                return self.error(format!("Unknown symbol '{name}'"));
+            }
+            None => {}
         }
         // Special registers are known by what reads them.
         Ok(if name.starts_with('%') { Operand::Register(name) } else { Operand::Symbol(name) })
@@ -598,8 +707,8 @@ impl Parser {
 pub(crate) fn type_bits(ty: &str) -> Option<u32> {
     Some(match ty {
         "b8" | "u8" | "s8" => 8,
-        "b16" | "u16" | "s16" | "f16" | "bf16" => 16,
-        "b32" | "u32" | "s32" | "f32" | "f16x2" | "bf16x2" => 32,
+        "b16" | "u16" | "s16" | "f16" => 16,
+        "b32" | "u32" | "s32" | "f32" | "f16x2" => 32,
         "b64" | "u64" | "s64" | "f64" => 64,
         _ => return None,
     })

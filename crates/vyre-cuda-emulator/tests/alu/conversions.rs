@@ -49,7 +49,8 @@ fn from_integers() {
     let mut tally = Tally::default();
     for (source, from, signed) in INTEGERS {
         let cases = integers(from, 1, source);
-        for ty in FORMATS {
+        // `ptxas` has no conversions between 8 bits and bf16.
+        for ty in FORMATS.into_iter().filter(|ty| *ty != Ty::Bf16 || from > 8) {
             for (rounding, mode) in ROUNDINGS {
                 let raw = |case: &Case| {
                     let x = value(case[0], from, signed);
@@ -79,7 +80,7 @@ fn to_integers() {
     let mut tally = Tally::default();
     for ty in FORMATS {
         let cases = of_floats(ty.layout(), 1, "to integers");
-        for (dest, to, signed) in INTEGERS {
+        for (dest, to, signed) in INTEGERS.into_iter().filter(|(_, to, _)| ty != Ty::Bf16 || *to > 8) {
             for (rounding, mode) in ROUNDINGS {
                 for ftz in [false, true] {
                     if ftz && ty != Ty::F32 {

@@ -166,8 +166,9 @@ pub(crate) fn nan(ty: Ty, operands: &[u64]) -> u64 {
         Ty::F16 | Ty::Bf16 => 0x7fff,
         Ty::F32 => 0x7fff_ffff,
         Ty::F64 => {
-            let first = operands.iter().find(|bits| f64::from_bits(**bits).is_nan());
-            first.map_or(0xfff8_0000_0000_0000, |bits| bits | 0x0008_0000_0000_0000)
+            // Of several an H200 keeps the last.
+            let last = operands.iter().rfind(|bits| f64::from_bits(**bits).is_nan());
+            last.map_or(0xfff8_0000_0000_0000, |bits| bits | 0x0008_0000_0000_0000)
         }
     }
 }
