@@ -109,7 +109,8 @@ fn check(backend: &dyn VyreBackend) {
         let expected = ReferenceBackend::default().dispatch(&program, &inputs, &config);
         let found = backend.dispatch(&program, &inputs, &config);
         assert!(
-            found.expect("the device runs it") == expected.expect("the reference runs it"),
+            found.unwrap_or_else(|error| panic!("{}: {error}", program.name()))
+                == expected.expect("the reference runs it"),
             "{}",
             program.name()
         );
