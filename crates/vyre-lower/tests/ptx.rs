@@ -203,9 +203,15 @@ fn programs_read_well() {
     for path in &paths {
         let name = path.file_stem().and_then(|name| name.to_str()).expect("it has a name");
         let program = parsed(&std::fs::read_to_string(path).expect("readable"));
-        // The one in the shape of what sm_80 has.
-        let sm = if name == "products" { 80 } else { 90 };
-        check_module(name, &program, &Options { sm, poll: name == "stops" });
+        // Products in the shapes of one warp are sm_80's.
+        let devices: &[u32] = match name {
+            "products" => &[80],
+            "copied" => &[80, 90],
+            _ => &[90],
+        };
+        for sm in devices {
+            check_module(name, &program, &Options { sm: *sm, poll: name == "stops" });
+        }
     }
     assert!(paths.len() > 10);
 }

@@ -602,12 +602,12 @@ impl<'a> Emit<'a> {
             }
             BuiltinOp::SubgroupLane => {
                 let index = self.local_index();
-                let width = self.parts.subgroup.unwrap_or(1);
+                let width = self.width();
                 self.op(Width::B32, "and.b32", &[&index, &(width - 1).to_string()])
             }
             BuiltinOp::SubgroupIndex => {
                 let index = self.local_index();
-                let width = self.parts.subgroup.unwrap_or(1);
+                let width = self.width();
                 self.op(Width::B32, "shr.u32", &[&index, &width.trailing_zeros().to_string()])
             }
         }

@@ -8,13 +8,6 @@ impl Emit<'_> {
     pub(super) fn compute(&mut self, op: ComputeOp, ty: DataType, args: &[Operand]) -> Reg {
         let source = self.type_of(args[0]);
         let is = |arg: &Operand, test: fn(Literal) -> bool| matches!(arg, Operand::Literal(x) if test(*x));
-        if op == ComputeOp::Xor && ty != DataType::Bool {
-            let ones = |x: Literal| x.bits() == x.ty().mask();
-            if let Some(at) = args.iter().position(|arg| is(arg, ones)) {
-                let x = self.operand(args[1 - at]);
-                return self.invert(Width::of(ty), &x);
-            }
-        }
         if matches!(op, ComputeOp::Min | ComputeOp::Max | ComputeOp::Clamp)
             && ty.is_float()
             && args.iter().any(|arg| is(arg, is_nan) || is(arg, is_minus_zero))

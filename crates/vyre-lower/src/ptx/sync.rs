@@ -114,7 +114,7 @@ impl Emit<'_> {
         self.op(Width::B32, "shr.u32", &[&ones, &missing])
     }
 
-    fn width(&self) -> u32 {
+    pub(super) fn width(&self) -> u32 {
         self.parts.subgroup.expect("validated: subgroup ops have a declared width")
     }
 
