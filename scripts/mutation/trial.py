@@ -31,7 +31,7 @@ class Workspace:
     def __init__(self, root, folder):
         self.root, self.folder = root, folder
         self.tree, self.target, self.temporary = folder / "tree", folder / "target", folder / "tmp"
-        self.running = None
+        self.running = set()
 
     def lock(self):
         """The open file that keeps other runs out of the folder, or None if one is there."""
@@ -70,27 +70,33 @@ class Workspace:
     def restore(self, mutant):
         shutil.copyfile(self.root / mutant.file, self.tree / mutant.file)
 
-    def run(self, command, timeout):
-        """Runs a command in the copy; all its processes end with it."""
-        shutil.rmtree(self.temporary, ignore_errors=True)
-        self.temporary.mkdir(parents=True)
+    def run(self, command, timeout, number=0):
+        """Runs a command in the copy, with the mutant of that number; all its processes end with it."""
+        temporary = self.temporary / str(number)
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
         start = time.monotonic()
-        log = self.folder / "log"
+        log = temporary.with_suffix(".log")
         with open(log, "wb") as out:
-            self.running = subprocess.Popen(
-                ["bash", "-c", command], cwd=self.tree, env=self.environment(), stdin=subprocess.DEVNULL,
+            process = subprocess.Popen(
+                ["bash", "-c", command], cwd=self.tree, env=self.environment(number), stdin=subprocess.DEVNULL,
                 stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
+            self.running.add(process)
             try:
-                code = self.running.wait(timeout)
+                code = process.wait(timeout)
             except subprocess.TimeoutExpired:
                 code = None
             finally:
-                self.stop()
-        return Result(code, time.monotonic() - start, tail(log))
+                self.stop(process)
+        output = tail(log)
+        shutil.rmtree(temporary, ignore_errors=True)
+        log.unlink()
+        return Result(code, time.monotonic() - start, output)
 
-    def environment(self):
+    def environment(self, number=0):
         own = {
+            "VYRE_MUTANT": str(number),
             "CARGO_TARGET_DIR": str(self.target),
             "CARGO_INCREMENTAL": "1",
             "CARGO_PROFILE_DEV_DEBUG": "false",
@@ -99,22 +105,22 @@ class Workspace:
             # A kernel that never ends is found long before the time for all tests is over.
             "VYRE_EMULATED_WATCHDOG": "20",
             # A mutant's kernels must not be kept where another process finds them.
-            "VYRE_CACHE": str(self.temporary / "cache"),
-            "TMPDIR": str(self.temporary),
+            "VYRE_CACHE": str(self.temporary / str(number) / "cache"),
+            "TMPDIR": str(self.temporary / str(number)),
         }
         return {**os.environ, **own}
 
-    def stop(self):
-        if self.running:
-            try:
-                os.killpg(self.running.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-            self.running.wait()
-            self.running = None
+    def stop(self, process):
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait()
+        self.running.discard(process)
 
     def remove(self):
-        self.stop()
+        for process in list(self.running):
+            self.stop(process)
         for folder in (self.tree, self.temporary):
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -147,16 +153,19 @@ def default_build(root):
 
 
 def default_checks(root):
-    """The tests that `./test` runs for CUDA, the quick ones first; None where the emulated device is not there.
+    """The tests that `./test` runs for CUDA; None where the emulated device is not there.
 
-    Unit tests need the emitter built once more, so only what all others let pass pays for that."""
+    Tests that run kernels come before those that read PTX, so that the report says what only the latter find. Unit tests need
+    the emitter built once more, so only what all others let pass pays for that."""
     emulated = "scripts/emulated-cuda"
     if not (root / emulated).exists() or not device_tests(root):
         return None
     ptxas = root / "target" / "ptxas"
     assembled = [f"env VYRE_PTXAS={ptxas} {CARGO} --test ptxas"] if ptxas.exists() else []
+    programs = f"{emulated} {CARGO} --test programs"
     quick = f"{emulated} {CARGO} --test conformance the_quick_suite_is_right"
-    return [f"{CARGO} --test ptx", quick, f"{emulated} {CARGO}{device_tests(root)}", *assembled, f"{CARGO} --lib"]
+    all_devices = f"{emulated} {CARGO}{device_tests(root)}"
+    return [programs, quick, f"{CARGO} --test ptx", all_devices, *assembled, f"{CARGO} --lib"]
 
 
 def found_by(command, result):
@@ -174,26 +183,28 @@ def found_by(command, result):
     return f"exit {result.code} of {command.split()[0]}"
 
 
-def trial(workspace, mutant, build, checks):
-    """What becomes of one mutant."""
+def trial(workspace, mutant, build, checks, number=0):
+    """What becomes of one mutant: one of a build that many share has a number, any other is built."""
     start = time.monotonic()
     outcome = {"outcome": "survived", "found_by": None, "check": None, "build_seconds": None}
     try:
-        workspace.apply(mutant)
-        built = workspace.run(build.command, build.timeout)
-        outcome["build_seconds"] = round(built.seconds, 1)
-        if built.code != 0:
-            outcome["outcome"] = "did not compile"
-            outcome["found_by"] = first_error(built.output)
-            return outcome
+        if not number:
+            workspace.apply(mutant)
+            built = workspace.run(build.command, build.timeout)
+            outcome["build_seconds"] = round(built.seconds, 1)
+            if built.code != 0:
+                outcome["outcome"] = "did not compile"
+                outcome["found_by"] = first_error(built.output)
+                return outcome
         for check in checks:
-            result = workspace.run(check.command, check.timeout)
+            result = workspace.run(check.command, check.timeout, number)
             if result.code != 0:
                 outcome |= {"outcome": "found", "found_by": found_by(check.command, result), "check": check.command}
                 return outcome
         return outcome
     finally:
-        workspace.restore(mutant)
+        if not number:
+            workspace.restore(mutant)
         outcome["seconds"] = round(time.monotonic() - start, 1)
 
 

@@ -6,17 +6,12 @@
 #![allow(clippy::print_stdout)] // Progress.
 
 use std::time::Instant;
-use vyre::spec::{Expect, Run, directives};
-use vyre_driver::{BackendError, DispatchConfig, VyreBackend};
+use vyre_driver::VyreBackend;
 use vyre_driver_cpu::{CpuBackend, CpuConfig, Emitter};
-use vyre_foundation::ir::Program;
-use vyre_foundation::launch::bound_buffers;
-use vyre_foundation::{text, validate};
+use vyre_foundation::text;
 use vyre_generate::{Case, Config};
-use vyre_testkit::{compare, dense, property, repo};
-
-/// What the reference gives: bytes of every bound buffer, or the trap's code.
-type Expected = Result<Vec<Vec<u8>>, u32>;
+use vyre_testkit::files::{self, agrees};
+use vyre_testkit::{compare, dense, property};
 
 /// The emitters that this host has, with a number of vectors in flight; 0 leaves that to the backend.
 fn backends(vectors: u32) -> Vec<(Emitter, CpuBackend)> {
@@ -31,65 +26,15 @@ fn backends(vectors: u32) -> Vec<(Emitter, CpuBackend)> {
     [Emitter::Portable, Emitter::Avx2, Emitter::Avx512].into_iter().filter_map(open).collect()
 }
 
-/// Whether a backend gives the expected bytes, or the expected trap.
-fn agrees(backend: &CpuBackend, case: &Case, expected: &Expected) -> Result<(), String> {
-    let config = DispatchConfig { grid_override: case.grid, ..DispatchConfig::default() };
-    let found = backend.dispatch(&case.program, &case.buffers, &config);
-    let (expected, found) = match (expected, found) {
-        (Ok(expected), Ok(found)) => (expected, found),
-        (Err(expected), Err(BackendError::Trap { code, .. })) if code == *expected => return Ok(()),
-        (Ok(_), Err(error)) => return Err(format!("failed: {error}")),
-        (Err(trap), found) => return Err(format!("trap {trap} is expected, and it gave {:?}", found.err())),
-    };
-    let parts = case.program.parts();
-    let outputs =
-        bound_buffers(parts).into_iter().zip(expected).filter(|(id, _)| parts.buffer(*id).is_output());
-    for ((id, expected), found) in outputs.zip(found) {
-        if let Some(difference) = vyre::filetest::difference(parts.buffer(id), expected, &found) {
-            return Err(difference);
-        }
-    }
-    Ok(())
-}
-
-/// The launch that a directive describes; `None` where it leaves something out.
-fn case_of(program: &Program, run: &Run, folder: &std::path::Path) -> Option<Case> {
-    let parts = program.parts();
-    let buffers = bound_buffers(parts).into_iter().map(|id| {
-        let buffer = parts.buffer(id);
-        if let Some((_, spec)) = run.inputs.iter().find(|(name, _)| **name == *buffer.name) {
-            return spec.bytes_for(buffer, folder).ok();
-        }
-        let size = run.sizes.iter().find(|(name, _)| **name == *buffer.name).map(|(_, count)| *count);
-        Some(vec![0; size.or(buffer.len.map(u64::from))? as usize * buffer.ty.bytes()])
-    });
-    Some(Case { program: program.clone(), grid: run.grid, buffers: buffers.collect::<Option<_>>()? })
-}
-
 #[test]
 fn files_give_the_references_bytes() {
     let backends: Vec<_> = [0, 1].into_iter().flat_map(backends).collect();
-    let (mut ran, mut wrong) = (0, Vec::new());
-    for path in repo::files("tests", "vyre").into_iter().chain(repo::files("examples", "vyre")) {
-        let source = repo::read(&path).expect("listed files can be read");
-        let Ok(parsed) = text::parse(&source) else { continue };
-        if validate::validate(&parsed.program).is_err() {
-            continue;
-        }
-        for run in directives(&source).0.runs.iter().filter(|run| run.expect != Expect::Race) {
-            let folder = path.parent().expect("files lie in folders");
-            let Some(case) = case_of(&parsed.program, run, folder) else { continue };
-            let expected = compare::expected(&case).expect("the reference runs it");
-            for (emitter, backend) in &backends {
-                ran += 1;
-                if let Err(message) = agrees(backend, &case, &expected) {
-                    wrong.push(format!("{}:{} by {emitter:?}: {message}", repo::name(&path), run.line));
-                }
-            }
-        }
-    }
+    let backends: Vec<_> = backends
+        .iter()
+        .map(|(emitter, backend)| (format!("{emitter:?}"), backend as &dyn VyreBackend))
+        .collect();
+    let ran = files::check(&["tests", "examples", "crates/vyre-lower/tests"], &backends);
     assert!(ran > 100, "{ran} runs");
-    assert!(wrong.is_empty(), "{} of {ran} runs are wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]

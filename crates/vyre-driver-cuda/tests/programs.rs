@@ -1,12 +1,15 @@
-//! Programs for what no other test of the emitter reaches: each is compared with the reference, on devices whose PTX differs.
+//! Programs, compared with the reference: those of the file tests and examples, and those for what no other test of the emitter
+//! reaches, which run on devices whose PTX differs.
 
 mod common;
 
 use common::{backend, on_emulated};
 use vyre_driver::{DispatchConfig, VyreBackend};
+use vyre_driver_cuda::CudaBackend;
 use vyre_driver_reference::ReferenceBackend;
 use vyre_foundation::ir::Program;
 use vyre_foundation::ir::builder::{Kernel, Mem, Shared, Val};
+use vyre_testkit::files;
 
 /// Lanes of a workgroup, and the tile products' rows, columns and depth.
 const LANES: u32 = 128;
@@ -109,9 +112,43 @@ fn check(backend: &dyn VyreBackend) {
         let expected = ReferenceBackend::default().dispatch(&program, &inputs, &config);
         let found = backend.dispatch(&program, &inputs, &config);
         assert!(
-            found.expect("the device runs it") == expected.expect("the reference runs it"),
+            found.unwrap_or_else(|error| panic!("{}: {error}", program.name()))
+                == expected.expect("the reference runs it"),
             "{}",
             program.name()
+        );
+    }
+}
+
+/// Runs file tests; `folders` are searched.
+fn check_files(backend: &CudaBackend, folders: &[&str]) {
+    let ran = files::check(folders, &[(backend.device_name().to_owned(), backend)]);
+    assert!(ran > 10, "{ran} runs");
+}
+
+#[test]
+fn files_are_right() {
+    if let Some(backend) = backend("files_are_right") {
+        check_files(&backend, &["tests", "examples", "crates/vyre-lower/tests"]);
+    }
+}
+
+#[test]
+fn files_are_right_on_sm_70() {
+    if on_emulated("files_are_right_on_sm_70", "sm_70", "") {
+        check_files(
+            &backend("files_are_right_on_sm_70").expect("it is emulated"),
+            &["crates/vyre-lower/tests"],
+        );
+    }
+}
+
+#[test]
+fn files_are_right_on_sm_80() {
+    if on_emulated("files_are_right_on_sm_80", "sm_80", "") {
+        check_files(
+            &backend("files_are_right_on_sm_80").expect("it is emulated"),
+            &["crates/vyre-lower/tests"],
         );
     }
 }

@@ -1,10 +1,16 @@
-//! PTX says how it rounds, on every line where that matters.
+//! PTX says how it rounds, on every line where that matters, and reads as it should.
 //!
-//! Whether it assembles is tested in `ptxas.rs`. What the kernels compute is tested where there is a device: see the examples
-//! of `vyre-driver-cuda`.
+//! The code of every op and of every example is in `tests/ptx`, to be read, beside programs that reach what these do not. `UPDATE_EXPECT=1` writes it anew.
+//!
+//! Whether PTX assembles is tested in `ptxas.rs`. What the kernels compute is tested where there is a device: see the tests of
+//! `vyre-driver-cuda`, which run these programs too.
 
+mod common;
+
+use common::{example_files, files, ops_text, parsed};
+use expect_test::expect_file;
 use vyre_foundation::text;
-use vyre_foundation::validate::validate;
+use vyre_foundation::validate::{ValidProgram, validate};
 use vyre_generate::{Config, seeded};
 use vyre_lower::ptx::{Options, lower};
 
@@ -159,4 +165,47 @@ fn neighbours_share_threads_in_generated_programs() {
     };
     let count = (0..400).filter(|seed| coarse(*seed)).count();
     assert!(count > 40, "only {count} of 400");
+}
+
+/// The instructions of the op alone, behind those of its operands.
+fn code_of_op(source: &str, _: usize) -> String {
+    // Lanes that meet have a thread each.
+    let source = source.replace("  store.", "  barrier\n  store.");
+    let module = lower(&parsed(&source), &Options { sm: 90, poll: false }).expect("it is small");
+    let lines: Vec<&str> = module.source.lines().collect();
+    let first = lines.iter().rposition(|line| line.contains("ld.global")).expect("it has operands");
+    let code = lines[first + 1..].iter().take_while(|line| !line.contains("bar"));
+    code.flat_map(|line| [line, "\n"]).collect()
+}
+
+#[test]
+fn every_op_reads_well() {
+    expect_file!["ptx/ops.txt"].assert_eq(&ops_text(code_of_op));
+}
+
+fn check_module(name: &str, program: &ValidProgram, options: &Options) {
+    let module = lower(program, options).expect("it is small");
+    let poll = if options.poll { "_poll" } else { "" };
+    let path = format!("{}/tests/ptx/{name}.sm_{}{poll}.ptx", env!("CARGO_MANIFEST_DIR"), options.sm);
+    expect_file![path].assert_eq(&module.source);
+}
+
+#[test]
+fn every_example_reads_well() {
+    for (name, program) in example_files() {
+        check_module(&name, &program, &Options { sm: 90, poll: true });
+    }
+}
+
+#[test]
+fn programs_read_well() {
+    let paths = files("crates/vyre-lower/tests/ptx");
+    for path in &paths {
+        let name = path.file_stem().and_then(|name| name.to_str()).expect("it has a name");
+        let program = parsed(&std::fs::read_to_string(path).expect("readable"));
+        // The one in the shape of what sm_80 has.
+        let sm = if name == "products" { 80 } else { 90 };
+        check_module(name, &program, &Options { sm, poll: name == "stops" });
+    }
+    assert!(paths.len() > 10);
 }

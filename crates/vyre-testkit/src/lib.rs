@@ -5,6 +5,7 @@
 //! - [`dense`] makes small valid programs that are all control flow, locals and memory.
 //! - [`contract`] has the tests that every backend runs, and what they are made of.
 //! - [`property`] runs a property over many seeds.
+//! - `files` runs file tests on backends.
 //! - [`repo`] finds the files of the repository, [`book`] reads the pages of the book, and [`ops_page`] writes one of them.
 //! - [`optimiser`] checks that passes keep results.
 //! - [`fuzz`] has the property of each fuzz target.
@@ -16,6 +17,8 @@ pub mod book;
 pub mod compare;
 pub mod contract;
 pub mod dense;
+#[cfg(feature = "files")]
+pub mod files;
 pub mod fuzz;
 pub mod math_page;
 pub mod ops_page;

@@ -77,6 +77,8 @@ impl Emit<'_> {
         let held = self.hold(body);
         if !held {
             self.finish_copies();
+            // The loop may have no trips, so what is done in it is not done for what follows.
+            self.show();
         }
         self.repeated(counter, bounds, step, body);
         if held {
