@@ -3,7 +3,8 @@
 use crate::case::{Bind, Case, words};
 use bytemuck::cast_slice;
 use vyre::host::{Error, ErrorKind, Kernel};
-use vyre::reference::{self, FindingKind, Options};
+use vyre::launch::admit_buffers;
+use vyre::reference::{self, FindingKind, Options, RunError};
 
 /// The written buffers after all steps. A race in a kernel is an error: its results would mean nothing.
 pub(crate) fn reference(case: &Case) -> Result<Vec<Vec<u32>>, Error> {
@@ -18,7 +19,8 @@ pub(crate) fn reference(case: &Case) -> Result<Vec<Vec<u32>>, Error> {
         let kernel = Kernel::new(&case.programs[step.program])?;
         let program = kernel.program();
         let options = Options { check: true, ..Options::default() };
-        let report = reference::run_in_place(program, Some(step.grid), &mut buffers, &options)?;
+        let admission = admit_buffers(program, Some(step.grid), &buffers).map_err(RunError::from)?;
+        let report = reference::run_in_place(&admission, &mut buffers, &options)?;
         if let Some(finding) = report.findings.iter().find(|finding| finding.kind == FindingKind::Race) {
             return Err(Error {
                 kind: ErrorKind::Program,

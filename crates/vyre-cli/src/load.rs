@@ -134,6 +134,7 @@ fn wire_failure(name: &str, error: &str) -> Failure {
 impl Loaded {
     /// Validates the program.
     pub(crate) fn valid(&self) -> Result<ValidProgram, Failure> {
+        let _span = tracing::trace_span!("validate", program = self.program.name()).entered();
         validate(&self.program).map_err(|findings| Failure::Findings {
             file: self.name.clone(),
             findings: findings.iter().map(|finding| self.found(finding)).collect(),

@@ -258,6 +258,27 @@ fn bench_finds_every_result_right() {
     assert!(groups.iter().all(|group| plot.contains(group["kernel"].as_str().unwrap())));
 }
 
+/// What a run does to its program, by the spans of its trace.
+#[test]
+fn a_run_validates_once_and_admits_and_compiles_once_for_each_backend() {
+    let folder = folder("steps");
+    let counts = |backend: &str| {
+        let args = ["run", "saxpy.vyre", "--backend", backend, "--trace", "spans.json"];
+        assert!(execute(&folder, &args, b"").status.success());
+        let trace: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(folder.join("spans.json")).unwrap()).unwrap();
+        let events = trace.as_array().unwrap();
+        let count = |name: &str| {
+            events.iter().filter(|event| event["name"] == name && event["ph"] == "B").count()
+        };
+        ["validate", "admit", "compile", "launch"].map(count)
+    };
+    assert_eq!(counts("cpu"), [1, 1, 1, 1]);
+    assert_eq!(counts("reference"), [1, 1, 1, 1]);
+    // The reference runs beside the processor.
+    assert_eq!(counts("auto"), [1, 2, 2, 2]);
+}
+
 #[test]
 fn a_trace_shows_the_steps_of_a_dispatch() {
     let folder = folder("spans");

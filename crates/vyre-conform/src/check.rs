@@ -93,12 +93,13 @@ pub fn check_random(
 
 fn grid(case: &Case) -> [u32; 3] {
     case.grid.unwrap_or_else(|| {
-        let parts = case.program.parts();
+        let valid = case.valid().expect("generated programs are valid");
+        let parts = valid.parts();
         let mut lens: Vec<u32> = parts.buffers.iter().map(|buffer| buffer.len.unwrap_or(0)).collect();
         for (id, bytes) in bound_buffers(parts).into_iter().zip(&case.buffers) {
             lens[id.index()] = (bytes.len() / parts.buffer(id).ty.bytes()) as u32;
         }
-        default_grid(parts, &lens)
+        default_grid(&valid, &lens)
     })
 }
 

@@ -2,7 +2,7 @@
 
 use crate::batch::{Batch, Content, Group, Level, Plan, Step, Track, Work};
 use crate::contract::OutputInit;
-use vyre_foundation::launch::admit;
+use vyre_foundation::launch::admit_buffers;
 use vyre_generate::{Config, seeded};
 
 /// Three groups for each level and track; those of the level `random` depend on the nonce. Drivers have a procedure too.
@@ -41,7 +41,9 @@ fn batch(group: &str, track: Track, seed: u64) -> Batch {
         ..Config::default()
     };
     let case = seeded(seed, &config);
-    let grid = admit(case.program.parts(), case.grid, &case.buffers).expect("generated launches run").grid;
+    let grid = admit_buffers(&case.valid().expect("generated programs are valid"), case.grid, &case.buffers)
+        .expect("generated launches run")
+        .grid;
     let contents = case.buffers.into_iter().map(Content::Bytes).collect();
     let step = Step { grid, contents, init: OutputInit::Zero, cases: 1 };
     Batch::new(format!("{group}:{seed:x}"), case.program, step)

@@ -218,8 +218,8 @@ impl VyreBackend for CpuBackend {
         outputs: &mut [&mut dyn DeviceBuffer],
         config: &DispatchConfig,
     ) -> Result<(), BackendError> {
-        let checked = vyre_driver::admission::check(program, config.workgroup_override)?;
-        let resources = self.device.resident.resources_of(&checked, inputs, outputs)?;
+        let valid = vyre_driver::admission::valid(program, config.workgroup_override)?;
+        let resources = self.device.resident.resources_of(&valid, inputs, outputs)?;
         self.dispatch_resident_timed(program, &resources, config).map(|_| ())
     }
 
@@ -268,8 +268,8 @@ impl VyreBackend for CpuBackend {
         config: &DispatchConfig,
     ) -> Result<bool, BackendError> {
         let admission = admit(self, program, inputs, config)?;
-        let checked = &admission.program;
-        Ok(checked.has_grid_sync && grid_sync::plan(checked)?.state_sizes(&admission).is_ok())
+        let valid = &admission.program;
+        Ok(valid.facts().has_grid_sync && grid_sync::plan(valid)?.state_sizes(&admission).is_ok())
     }
 
     fn max_workgroup_size(&self) -> [u32; 3] {

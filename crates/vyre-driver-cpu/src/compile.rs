@@ -1,6 +1,6 @@
 //! Pipelines: a program as machine code, made once and dispatched often.
 
-use crate::device::{CpuBackend, CpuConfig, Device, Emitter, ID};
+use crate::device::{Call, CpuBackend, CpuConfig, Device, Emitter, ID};
 use crate::executable::{Executable, MachineCode};
 use crate::launch::{self, Watch};
 use crate::portable::{self, Portable};
@@ -10,13 +10,15 @@ use crate::watch::TICK;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use vyre_driver::admission::check;
+use vyre_driver::admission::{admit, valid};
 use vyre_driver::grid_sync::Plan;
 use vyre_driver::pipeline::PipelineKey;
-use vyre_driver::{BackendError, CompiledPipeline, DispatchConfig, OutputBuffers, grid_sync};
+use vyre_driver::{
+    BackendError, CompiledPipeline, DispatchConfig, OutputBuffers, TimedDispatchResult, grid_sync,
+};
 use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::{Buffer, BufferKind, Node, Program, ProgramParts, walk};
-use vyre_foundation::launch::bound_buffers;
+use vyre_foundation::launch::{Admission, bound_buffers};
 use vyre_foundation::opt::optimise;
 use vyre_foundation::validate::ValidProgram;
 use vyre_lower::traps::{Numbered, number};
@@ -269,11 +271,26 @@ fn tables(parts: &ProgramParts) -> Vec<Table> {
     parts.buffers.iter().enumerate().filter_map(table).collect()
 }
 
-/// A program made ready.
+/// A program made ready. It holds its machine code, so that it is compiled once, whatever the cache forgets.
 pub(crate) struct CpuPipeline {
     device: Arc<Device>,
     generation: u64,
     program: Program,
+    /// What was compiled: the program, with the workgroup size that was asked for.
+    compiled: ValidProgram,
+    ready: Arc<Ready>,
+}
+
+impl CpuPipeline {
+    /// A call of the device, if it is still the one of this pipeline.
+    fn call(&self) -> Result<Call, BackendError> {
+        let call = self.device.call()?;
+        if self.is_valid() {
+            Ok(call)
+        } else {
+            Err(BackendError::PipelineInvalidated { backend: ID.to_owned() })
+        }
+    }
 }
 
 impl CompiledPipeline for CpuPipeline {
@@ -286,13 +303,26 @@ impl CompiledPipeline for CpuPipeline {
     }
 
     fn dispatch(&self, inputs: &[&[u8]], config: &DispatchConfig) -> Result<OutputBuffers, BackendError> {
-        let call = self.device.call()?;
-        if !self.is_valid() {
-            return Err(BackendError::PipelineInvalidated { backend: ID.to_owned() });
-        }
+        self.call()?;
         let backend = CpuBackend { device: Arc::clone(&self.device) };
-        launch::dispatch(&backend, &self.program, inputs, config, call, &mut Vec::new())
-            .map(|timed| timed.outputs)
+        let admission = admit(&backend, &self.program, inputs, config)?;
+        self.dispatch_admitted(&admission, inputs, config).map(|timed| timed.outputs)
+    }
+
+    fn dispatch_admitted(
+        &self,
+        admission: &Admission,
+        inputs: &[&[u8]],
+        config: &DispatchConfig,
+    ) -> Result<TimedDispatchResult, BackendError> {
+        let call = self.call()?;
+        let watch = Watch::new(&self.device, config, call);
+        // Another workgroup size makes another program.
+        let ready = match admission.program == self.compiled {
+            true => Arc::clone(&self.ready),
+            false => lookup(&watch, &admission.program)?,
+        };
+        launch::dispatch_ready(&watch, admission, &ready, inputs, call, &mut Vec::new())
     }
 }
 
@@ -302,36 +332,27 @@ pub(crate) fn compile(
     program: &Program,
     config: &DispatchConfig,
 ) -> Result<Arc<dyn CompiledPipeline>, BackendError> {
-    let device = &backend.device;
+    let device = Arc::clone(&backend.device);
     let call = device.call()?;
-    lookup(&Watch::new(device, config, call), program, config)?;
-    let (device, generation) = (Arc::clone(device), call.generation);
-    Ok(Arc::new(CpuPipeline { device, generation, program: program.clone() }))
+    let compiled = valid(program, config.workgroup_override)?;
+    let ready = lookup(&Watch::new(&device, config, call), &compiled)?;
+    let (program, generation) = (program.clone(), call.generation);
+    Ok(Arc::new(CpuPipeline { device, generation, program, compiled, ready }))
 }
 
 /// The program's machine code, from the cache or made now.
-pub(crate) fn lookup(
-    watch: &Arc<Watch>,
-    program: &Program,
-    config: &DispatchConfig,
-) -> Result<Arc<Ready>, BackendError> {
-    let device = watch.device();
-    let variant = match config.workgroup_override {
-        None => 0,
-        // Three sizes of at most 1024 lanes; larger ones are refused whatever their key.
-        Some([x, y, z]) => 1 | u64::from(x) << 1 | u64::from(y) << 22 | u64::from(z) << 43,
-    };
+pub(crate) fn lookup(watch: &Arc<Watch>, program: &ValidProgram) -> Result<Arc<Ready>, BackendError> {
     let version = env!("CARGO_PKG_VERSION");
-    let key = PipelineKey { program: program.digest(), backend: ID, version, variant };
-    device.pipelines.get_or_compile(key, || {
-        let _span = tracing::trace_span!("compile", program = program.name()).entered();
-        let checked = check(program, config.workgroup_override)?;
+    let digest = program.program().digest();
+    let key = PipelineKey { program: digest, backend: ID, version, variant: 0 };
+    watch.device().pipelines.get_or_compile(key, || {
+        let _span = tracing::trace_span!("compile", program = program.program().name()).entered();
         let compile = |valid: &ValidProgram| compile_in_time(valid, watch).map(Arc::new);
-        if !checked.has_grid_sync {
-            return compile(&checked.valid).map(Ready::Whole);
+        if !program.facts().has_grid_sync {
+            return compile(program).map(Ready::Whole);
         }
-        let plan = grid_sync::plan(&checked)?;
-        let segment = |segment: &Program| compile(&check(segment, None)?.valid);
+        let plan = grid_sync::plan(program)?;
+        let segment = |segment: &Program| compile(&valid(segment, None)?);
         let segments = plan.segments.iter().map(segment).collect::<Result<_, _>>()?;
         Ok(Ready::Parts { plan, segments })
     })

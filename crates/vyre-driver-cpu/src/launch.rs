@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard, Weak};
 use std::time::{Duration, Instant};
-use vyre_driver::admission::{Admission, BindingPlan, admit, admit_resident, check};
+use vyre_driver::admission::{admit, admit_resident, valid};
 use vyre_driver::grid_sync::{Bound, Parts, Plan, StateSizes};
 use vyre_driver::observability::record_launch;
 use vyre_driver::resident::{Pinned, check_aliases};
@@ -23,7 +23,7 @@ use vyre_driver::{
     TimedDispatchResult,
 };
 use vyre_foundation::ir::Program;
-use vyre_foundation::launch::{indirect, indirect_grid};
+use vyre_foundation::launch::{Admission, Binding, indirect, indirect_grid};
 
 /// Lines times lanes below which a launch is not worth a second thread.
 const SHARED_WORK_MIN: u64 = 200_000;
@@ -39,15 +39,26 @@ pub(crate) fn dispatch(
     call: Call,
     slots: &mut OutputBuffers,
 ) -> Result<TimedDispatchResult, BackendError> {
-    let device = &backend.device;
-    let watch = Watch::new(device, config, call);
+    let watch = Watch::new(&backend.device, config, call);
     let admission = admit(backend, program, inputs, config)?;
-    let ready = lookup(&watch, program, config)?;
-    let mut buffers = upload(&admission, inputs, slots)?;
+    let ready = lookup(&watch, &admission.program)?;
+    dispatch_ready(&watch, &admission, &ready, inputs, call, slots)
+}
+
+/// Runs a compiled program on host bytes.
+pub(crate) fn dispatch_ready(
+    watch: &Arc<Watch>,
+    admission: &Admission,
+    ready: &Ready,
+    inputs: &[&[u8]],
+    call: Call,
+    slots: &mut OutputBuffers,
+) -> Result<TimedDispatchResult, BackendError> {
+    let mut buffers = upload(admission, inputs, slots)?;
     let enqueued = call.start.elapsed();
     let regions: Vec<Region> = buffers.iter_mut().map(Buffer::region).collect::<Result<_, _>>()?;
-    if let Err(error) = run(&watch, &admission, &ready, &regions) {
-        give_back(&admission, buffers, slots);
+    if let Err(error) = run(watch, admission, ready, &regions) {
+        give_back(admission, buffers, slots);
         return Err(error);
     }
     let waited = call.start.elapsed() - enqueued;
@@ -120,8 +131,8 @@ fn upload<'a>(
     slots: &mut OutputBuffers,
 ) -> Result<Vec<Buffer<'a>>, BackendError> {
     let _span = tracing::trace_span!("upload").entered();
-    let parts = admission.program.parts();
-    let buffer = |plan: &BindingPlan| {
+    let parts = admission.parts();
+    let buffer = |plan: &Binding| {
         let slot = plan.output.and_then(|at| slots.get_mut(at));
         let mut storage =
             slot.filter(|slot| slot.capacity() >= plan.byte_len).map(std::mem::take).unwrap_or_default();
@@ -250,20 +261,20 @@ impl<'s> Step<'s> {
     ) -> Result<Step<'s>, BackendError> {
         let ResidentDispatchStep { program, resources, grid_override } = *step;
         let config = DispatchConfig { grid_override, ..config.clone() };
-        let checked = check(program, config.workgroup_override)?;
+        let valid = valid(program, config.workgroup_override)?;
         let byte_len = |resource: &Resource| match resource {
             Resource::Resident(handle) => pins[handle].byte_len(),
             Resource::Borrowed(bytes) => bytes.len(),
         };
         let byte_lens: Vec<usize> = resources.iter().map(byte_len).collect();
-        let admission = match indirect(checked.parts()) {
+        let admission = match indirect(valid.parts()) {
             Some(_) => None,
             None => Some(admit_resident(backend, program, &byte_lens, &config, |_, _| Ok([0; 3]))?),
         };
-        let writes: Vec<bool> =
-            checked.bound.iter().map(|id| checked.parts().buffer(*id).is_writable()).collect();
+        let bound = valid.facts().bound.iter();
+        let writes: Vec<bool> = bound.map(|id| valid.parts().buffer(*id).is_writable()).collect();
         check_aliases(resources, writes.iter().copied())?;
-        let ready = lookup(watch, program, &config)?;
+        let ready = lookup(watch, &valid)?;
         Ok(Step { program, resources, config, byte_lens, ready, admission, writes })
     }
 

@@ -30,12 +30,12 @@ impl CpuBackend {
     /// # Ok::<(), vyre_driver::BackendError>(())
     /// ```
     pub fn listing(&self, program: &Program) -> Result<String, BackendError> {
-        let checked = admission::check(program, None)?;
-        if !checked.has_grid_sync {
-            return self.list(&checked.valid);
+        let valid = admission::valid(program, None)?;
+        if !valid.facts().has_grid_sync {
+            return self.list(&valid);
         }
-        let plan = grid_sync::plan(&checked)?;
-        let list = |part: &Program| self.list(&admission::check(part, None)?.valid);
+        let plan = grid_sync::plan(&valid)?;
+        let list = |part: &Program| self.list(&admission::valid(part, None)?);
         let parts: Vec<String> = plan.segments.iter().map(list).collect::<Result<_, _>>()?;
         Ok(parts.join("\n"))
     }

@@ -8,10 +8,10 @@ use cudarc::driver::sys::{self, CUfunction_attribute as Attribute, CUjit_option 
 use std::ffi::{CString, c_void};
 use std::sync::Arc;
 use vyre_driver::BackendError;
-use vyre_driver::admission::CheckedProgram;
 use vyre_driver::pipeline::{DiskCache, PipelineKey};
 use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::Digest;
+use vyre_foundation::validate::ValidProgram;
 use vyre_lower::ptx;
 
 /// A loaded kernel.
@@ -47,12 +47,12 @@ impl Drop for Kernel {
 pub(crate) fn compile(
     context: &Arc<Context>,
     cache: Option<&DiskCache>,
-    program: &CheckedProgram,
+    program: &ValidProgram,
     poll: bool,
 ) -> Result<Kernel, BackendError> {
     context.enter()?;
     let options = ptx::Options { sm: context.facts.sm, poll };
-    let lowered = ptx::lower(&program.valid, &options)
+    let lowered = ptx::lower(program, &options)
         .map_err(|error| BackendError::CompileFailed { backend: ID.into(), message: error.to_string() })?;
     let binary = binary(context, cache, &lowered.source)?;
     // SAFETY: the driver made the binary, or the cache found it undamaged.
@@ -82,7 +82,7 @@ pub(crate) fn compile(
     // SAFETY: as above.
     let get = |attribute| unsafe { result::function::get_function_attribute(kernel.function, attribute) };
     tracing::debug!(
-        program = program.valid.program().name(),
+        program = program.program().name(),
         registers = get(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS).unwrap_or(0),
         spilled_bytes = get(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES).unwrap_or(0),
         shared_bytes = kernel.shared_bytes,

@@ -13,11 +13,11 @@ use std::ffi::c_void;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use vyre_driver::admission::CheckedProgram;
 use vyre_driver::pipeline::{DiskCache, cache_dir};
 use vyre_driver::queue::{About, Launch, Queue, Read, Stop, Times, Work};
 use vyre_driver::{BackendError, DeviceProfile, DeviceTimingQuality};
 use vyre_foundation::limits;
+use vyre_foundation::validate::ValidProgram;
 
 /// Rounds of a repeated sequence in one graph: few enough to prepare at once, enough that launching the graph costs little.
 const GRAPH_ROUNDS: u32 = 16;
@@ -137,7 +137,7 @@ impl Queue for Cuda {
         self.pool.allocate(byte_len).map(Memory)
     }
 
-    fn compile(&self, program: &CheckedProgram, stoppable: bool) -> Result<Kernel, BackendError> {
+    fn compile(&self, program: &ValidProgram, stoppable: bool) -> Result<Kernel, BackendError> {
         compile::compile(&self.context, self.cache.as_ref(), program, stoppable)
     }
 
@@ -232,20 +232,19 @@ fn run(lane: &mut Lane, mut work: Work<'_, Cuda>, stop: &Stop<'_>) -> Result<Tim
 /// Launches a kernel: in pieces where the grid has more workgroups along y or z than the device takes at once. No program
 /// with grid barriers has, because its workgroups are all on the device together.
 fn launch(lane: &Lane, one: &Launch<'_, Cuda>) -> Result<(), BackendError> {
-    let parts = one.program.parts();
+    let admission = one.admission;
     let mut arguments: Vec<u64> = Vec::with_capacity(2 * one.buffers.len() + 9);
-    for (id, (Memory(block), byte_len)) in one.program.bound.iter().zip(&one.buffers) {
-        let elements = byte_len / parts.buffer(*id).ty.bytes();
-        arguments.extend([block.address, elements as u64]);
+    for (Memory(block), elements) in one.buffers.iter().zip(admission.bound_lens()) {
+        arguments.extend([block.address, u64::from(elements)]);
     }
     let [trap, sync] = lane.state();
-    let [x, y, z] = one.grid;
+    let [x, y, z] = admission.grid;
     arguments.extend([trap, lane.cancel_address(), sync, 0, 0, u64::from(x), u64::from(y), u64::from(z), 0]);
     let first = arguments.len() - 6;
     if one.kernel.cooperative {
         lane.reset_barrier()?;
     }
-    let lanes = u64::from(x) * u64::from(parts.workgroup[0]);
+    let lanes = u64::from(x) * u64::from(admission.parts().workgroup[0]);
     let x = lanes.div_ceil(u64::from(one.kernel.block_lanes)) as u32;
     for first_z in (0..z).step_by(AXIS_MAX as usize) {
         for first_y in (0..y).step_by(AXIS_MAX as usize) {

@@ -12,7 +12,7 @@ use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
-use vyre_driver::admission::{CheckedProgram, admit, check};
+use vyre_driver::admission::{admit, valid};
 use vyre_driver::backend::private::Sealed;
 use vyre_driver::observability::record_launch;
 use vyre_driver::pipeline::{PipelineCache, PipelineKey};
@@ -22,6 +22,7 @@ use vyre_foundation::ir::{
     Axis, Buffer, BufferId, BufferKind, BuiltinOp, ComputeOp, DataType, Literal, Node, OpId, Program,
     ProgramParts,
 };
+use vyre_foundation::validate::ValidProgram;
 
 const BOUND_NS: f64 = 2_000.0;
 
@@ -51,7 +52,7 @@ static COUNTING: Counting = Counting;
 
 /// Does for a dispatch what every driver does before and after its device's work, and no work.
 struct Null {
-    pipelines: PipelineCache<Arc<CheckedProgram>>,
+    pipelines: PipelineCache<ValidProgram>,
     ops: &'static HashSet<OpId>,
 }
 
@@ -88,7 +89,7 @@ impl VyreBackend for Null {
     ) -> Result<Vec<Vec<u8>>, BackendError> {
         let admission = admit(self, program, inputs, config)?;
         let key = PipelineKey { program: program.digest(), backend: "null", version: "1", variant: 0 };
-        black_box(self.pipelines.get_or_compile(key, || check(program, None))?);
+        black_box(self.pipelines.get_or_compile(key, || valid(program, None))?);
         record_launch(inputs.iter().map(|input| input.len() as u64).sum(), 4);
         black_box(admission);
         Ok(vec![vec![0; 4]])

@@ -4,11 +4,10 @@ use crate::ID;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
-use vyre_driver::admission::CheckedProgram;
 use vyre_driver::queue::{About, Launch, Queue, Read, Stop, Times, Work};
 use vyre_driver::{BackendError, DeviceProfile};
-use vyre_foundation::launch::indirect;
 use vyre_foundation::limits;
+use vyre_foundation::validate::ValidProgram;
 use vyre_reference::{Options, RunError, run_in_place};
 
 /// A device of its own.
@@ -72,7 +71,7 @@ impl Queue for Interpreter {
         Ok(Memory(Mutex::new(bytes)))
     }
 
-    fn compile(&self, _: &CheckedProgram, _: bool) -> Result<(), BackendError> {
+    fn compile(&self, _: &ValidProgram, _: bool) -> Result<(), BackendError> {
         Ok(())
     }
 
@@ -127,23 +126,21 @@ impl Queue for Interpreter {
 
 impl Interpreter {
     fn launch(&self, launch: &Launch<'_, Interpreter>, stop: &Stop<'_>) -> Result<(), BackendError> {
-        let program = &launch.program.valid;
-        let _span =
-            tracing::trace_span!("launch", program = program.program().name(), grid = ?launch.grid).entered();
+        let admission = launch.admission;
+        let name = admission.program.program().name();
+        let _span = tracing::trace_span!("launch", program = name, grid = ?admission.grid).entered();
         let same = |a: &Memory, b: &Memory| std::ptr::eq(a, b);
         let mut buffers = Vec::with_capacity(launch.buffers.len());
-        for (at, (memory, _)) in launch.buffers.iter().enumerate() {
+        for (at, memory) in launch.buffers.iter().enumerate() {
             // Memory that is only read may be bound twice: all but its last use are copies.
-            let again = launch.buffers[at + 1..].iter().any(|(other, _)| same(other, memory));
+            let again = launch.buffers[at + 1..].iter().any(|other| same(other, memory));
             buffers.push(if again { memory.bytes().clone() } else { std::mem::take(&mut *memory.bytes()) });
         }
         let reason = || if self.is_lost() { Some(lost()) } else { stop.reason() };
         let must_stop = || reason().is_some();
         let options = Options { stop: Some(&must_stop), ..Options::default() };
-        // An indirect program reads the same grid again from its buffer.
-        let grid = indirect(program.parts()).is_none().then_some(launch.grid);
-        let result = run_in_place(program, grid, &mut buffers, &options);
-        for ((memory, _), bytes) in launch.buffers.iter().zip(buffers) {
+        let result = run_in_place(admission, &mut buffers, &options);
+        for (memory, bytes) in launch.buffers.iter().zip(buffers) {
             *memory.bytes() = bytes;
         }
         let stats = result.map_err(|error| match error {

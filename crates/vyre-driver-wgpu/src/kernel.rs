@@ -5,10 +5,10 @@ use crate::ID;
 use crate::device::{Device, Kept};
 use std::sync::atomic::{AtomicU64, Ordering};
 use vyre_driver::BackendError;
-use vyre_driver::admission::CheckedProgram;
 use vyre_driver::pipeline::{DiskCache, PipelineKey};
 use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::Digest;
+use vyre_foundation::validate::ValidProgram;
 use vyre_lower::bindings::{Bindings, ENTRY_POINT};
 use vyre_lower::floats::Floats;
 use vyre_lower::{spirv, wgsl};
@@ -48,7 +48,7 @@ enum Source {
 pub(crate) fn compile(
     device: &Device,
     cache: Option<&DiskCache>,
-    program: &CheckedProgram,
+    program: &ValidProgram,
     shaders: &Shaders,
 ) -> Result<Kernel, BackendError> {
     let bindings = Bindings::new(program.parts());
@@ -116,9 +116,9 @@ fn failed(message: String) -> BackendError {
     BackendError::CompileFailed { backend: ID.into(), message }
 }
 
-fn lower(program: &CheckedProgram, shaders: &Shaders) -> Result<Lowered, BackendError> {
+fn lower(program: &ValidProgram, shaders: &Shaders) -> Result<Lowered, BackendError> {
     if let Shaders::SpirV(options, subgroup_lanes) = shaders {
-        match spirv::lower_for_subgroups(&program.valid, options, *subgroup_lanes) {
+        match spirv::lower_for_subgroups(program, options, *subgroup_lanes) {
             Ok(spirv::Shader { words, traps, workgroup_bytes, nesting, tables, .. }) => {
                 return Ok(Lowered { source: Source::SpirV(words), traps, workgroup_bytes, nesting, tables });
             }
@@ -132,7 +132,7 @@ fn lower(program: &CheckedProgram, shaders: &Shaders) -> Result<Lowered, Backend
         Shaders::SpirV(..) => Floats::SOFT,
     };
     let options = wgsl::Options { floats, ..wgsl::Options::DRIVER };
-    let shader = wgsl::lower(&program.valid, &options).map_err(|error| match error {
+    let shader = wgsl::lower(program, &options).map_err(|error| match error {
         wgsl::LowerError::Nesting { depth } => BackendError::LimitExceeded {
             what: "the depth of nested blocks in WGSL".into(),
             asked: depth as u64,

@@ -19,11 +19,12 @@ use crate::order::Order;
 use crate::submit::Wgpu;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
-use vyre_driver::admission::check as checked;
+use vyre_driver::admission::valid;
 use vyre_driver::pipeline::PipelineKey;
 use vyre_driver::queue::{Launch, Queue, Read, Stop, Work};
 use vyre_driver::{BackendError, DispatchConfig};
 use vyre_foundation::ir::{DataType, Digest};
+use vyre_foundation::launch;
 use vyre_foundation::text;
 use vyre_lower::floats::{FloatOp, Floats, How};
 use vyre_lower::spirv::{self, Features, Options};
@@ -146,16 +147,16 @@ fn read_floats<'a>(words: &mut impl Iterator<Item = &'a str>, ways: Ways) -> Opt
 /// What tells one emitter from another: the code of some expressions.
 fn fingerprint(features: Option<Features>) -> Result<Vec<u8>, BackendError> {
     let source = Battery::expressions(DataType::F32, 8, 0).source();
-    let program = checked(&text::parse(&source).expect("it is a program").program, None)?;
+    let program = valid(&text::parse(&source).expect("it is a program").program, None)?;
     let failed = |error: &dyn std::fmt::Display| BackendError::new(format!("{error}. Fix: report it"));
     let mut bytes = Vec::new();
     for floats in [Floats::NATIVE, Floats::default()] {
         if let Some(features) = features {
-            let shader = spirv::lower(&program.valid, &Options { features, floats, ..Options::default() });
+            let shader = spirv::lower(&program, &Options { features, floats, ..Options::default() });
             let words = shader.map_err(|error| failed(&error))?.words;
             bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
         }
-        let shader = wgsl::lower(&program.valid, &wgsl::Options { floats, ..wgsl::Options::DRIVER });
+        let shader = wgsl::lower(&program, &wgsl::Options { floats, ..wgsl::Options::DRIVER });
         bytes.extend(shader.map_err(|error| failed(&error))?.source.into_bytes());
     }
     Ok(bytes)
@@ -554,9 +555,9 @@ fn run(
     probes.tell();
     let parsed = text::parse(source)
         .unwrap_or_else(|findings| panic!("a probe is no program: {findings:?}\n{source}"));
-    let program = checked(&parsed.program, None)?;
+    let program = valid(&parsed.program, None)?;
     let kernel = std::sync::Arc::new(wgpu.compile_as(&program, shaders)?);
-    let has_start = inputs.len() == program.bound.len();
+    let has_start = inputs.len() == program.facts().bound.len();
     let lens = inputs.iter().map(|input| input.len()).chain((!has_start).then_some(output_bytes));
     let lens: Vec<usize> = lens.collect();
     let memories: Result<Vec<_>, _> = lens.iter().map(|bytes| wgpu.allocate(*bytes)).collect();
@@ -568,12 +569,10 @@ fn run(
         work.clears.push(output);
     }
     work.uploads = memories.iter().zip(inputs).map(|(memory, input)| (memory, 0, *input)).collect();
-    work.launches.push(Launch {
-        kernel,
-        program,
-        grid: [workgroups, 1, 1],
-        buffers: memories.iter().zip(lens).collect(),
-    });
+    let bindings = launch::bind_all(&program, &lens)?;
+    let no_indirect = |_, _| Ok::<_, BackendError>([0; 3]);
+    let admission = launch::admit(&program, bindings, Some([workgroups, 1, 1]), no_indirect)?;
+    work.launches.push(Launch { kernel, admission: &admission, buffers: memories.iter().collect() });
     work.reads.push(Read { memory: output, offset: 0, byte_len: output_bytes, out: &mut found });
     let config = DispatchConfig { timeout: Some(LIMIT), ..DispatchConfig::default() };
     wgpu.submit(work, &Stop::new(&config, Instant::now()))?;
@@ -625,6 +624,6 @@ mod tests {
     #[test]
     fn the_probe_of_subgroups_is_a_program() {
         let parsed = text::parse(&exchanges([2, 4, 8], 32)).unwrap_or_else(|findings| panic!("{findings:?}"));
-        checked(&parsed.program, None).expect("it is valid");
+        valid(&parsed.program, None).expect("it is valid");
     }
 }

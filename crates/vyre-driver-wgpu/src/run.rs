@@ -170,7 +170,7 @@ impl<'a> Submission<'a> {
         }
         let launches = work.launches.iter().chain(&work.repeated);
         let bound = launches.flat_map(|launch| launch.buffers.iter().zip(&launch.kernel.bindings.buffers));
-        let written = bound.filter(|(_, (_, writable))| *writable).map(|((memory, _), _)| *memory);
+        let written = bound.filter(|(_, (_, writable))| *writable).map(|(memory, _)| *memory);
         let given = work.clears.iter().copied().chain(work.uploads.iter().map(|(memory, ..)| *memory));
         written.chain(given).chain(self.status).map(|memory| memory.buffer().id).collect()
     }

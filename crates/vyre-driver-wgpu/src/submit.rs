@@ -14,12 +14,12 @@ use rustc_hash::FxHashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use vyre_driver::admission::CheckedProgram;
 use vyre_driver::pipeline::DiskCache;
 use vyre_driver::queue::{About, Launch, Queue, Stop, Times, Work};
 use vyre_driver::{BackendError, DeviceProfile, DeviceTimingQuality};
 use vyre_foundation::ir::DataType;
 use vyre_foundation::limits;
+use vyre_foundation::validate::ValidProgram;
 use vyre_lower::bindings::STATUS_WORDS;
 use vyre_lower::floats::{FloatOp, Floats, How};
 use vyre_lower::spirv;
@@ -165,7 +165,7 @@ impl Wgpu {
     /// Compiles a program with shaders made in that way.
     pub(crate) fn compile_as(
         &self,
-        program: &CheckedProgram,
+        program: &ValidProgram,
         shaders: &Shaders,
     ) -> Result<Kernel, BackendError> {
         kernel::compile(&self.device, self.cache.as_ref(), program, shaders)
@@ -173,11 +173,8 @@ impl Wgpu {
 
     /// The launch words of a launch, kept or made now.
     fn words(&self, launch: &Launch<'_, Wgpu>) -> Result<Arc<Words>, BackendError> {
-        let parts = launch.program.parts();
-        let buffers = launch.program.bound.iter().zip(&launch.buffers);
-        let elements: Vec<u32> =
-            buffers.map(|(id, (_, byte_len))| (byte_len / parts.buffer(*id).ty.bytes()) as u32).collect();
-        let key = launch.kernel.bindings.launch_words(launch.grid, [0; 3], &elements);
+        let elements: Vec<u32> = launch.admission.bound_lens().collect();
+        let key = launch.kernel.bindings.launch_words(launch.admission.grid, [0; 3], &elements);
         let mut kept = lock(&self.words);
         if let Some(words) = kept.all.get(&key) {
             return Ok(Arc::clone(words));
@@ -198,8 +195,10 @@ impl Wgpu {
         let stride =
             byte_len.next_multiple_of(u64::from(self.device.limits.min_uniform_buffer_offset_alignment));
         let (mut pieces, mut bytes) = (Vec::new(), Vec::new());
-        for (first, piece) in cut(launch.grid, self.device.limits.max_compute_workgroups_per_dimension) {
-            let words = bindings.launch_words(launch.grid, first, elements);
+        for (first, piece) in
+            cut(launch.admission.grid, self.device.limits.max_compute_workgroups_per_dimension)
+        {
+            let words = bindings.launch_words(launch.admission.grid, first, elements);
             bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
             pieces.push(piece);
             bytes.resize(pieces.len() * stride as usize, 0);
@@ -238,8 +237,9 @@ impl Wgpu {
         // Ids of memory are behind the four words of the launch, each second word.
         let mut key = Vec::with_capacity(4 + 2 * launch.buffers.len() + 1);
         key.push(launch.kernel.id);
-        key.extend(launch.grid.map(u64::from));
-        key.extend(launch.buffers.iter().flat_map(|(memory, len)| [memory.buffer().id, *len as u64]));
+        key.extend(launch.admission.grid.map(u64::from));
+        let byte_lens = launch.admission.bindings.iter().map(|binding| binding.byte_len as u64);
+        key.extend(launch.buffers.iter().zip(byte_lens).flat_map(|(memory, len)| [memory.buffer().id, len]));
         key.extend(status.map(|status| status.buffer().id));
         let mut kept = lock(&self.bound);
         let gone = self.pool.gone();
@@ -271,7 +271,7 @@ impl Wgpu {
             offset: words.offset + piece as u64 * words.stride,
             size: wgpu::BufferSize::new(words.byte_len),
         });
-        let memories = launch.buffers.iter().map(|(memory, _)| memory.raw());
+        let memories = launch.buffers.iter().map(|memory| memory.raw());
         let others = status.map(Memory::raw).into_iter().chain(launch.kernel.tables.as_deref());
         let whole = wgpu::Buffer::as_entire_binding;
         let resources = memories.map(whole).chain([launch_words]).chain(others.map(whole));
@@ -484,7 +484,7 @@ impl Queue for Wgpu {
         self.pool.allocate(Kind::Storage, byte_len)
     }
 
-    fn compile(&self, program: &CheckedProgram, _: bool) -> Result<Kernel, BackendError> {
+    fn compile(&self, program: &ValidProgram, _: bool) -> Result<Kernel, BackendError> {
         self.compile_as(program, &self.verdict.shaders)
     }
 

@@ -4,13 +4,13 @@
 //! before a device loss, or of freed memory is told apart from a good one. The memory itself is the backend's type `M`.
 //! A dispatch pins what it uses; pinned memory cannot be freed.
 
-use crate::admission::CheckedProgram;
 use crate::error::{BackendError, HandleFault};
 use crate::types::{DeviceBuffer, Resource};
 use rustc_hash::FxHashMap;
 use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vyre_foundation::validate::ValidProgram;
 
 /// Leaves a million tables to a process, and each of them allocations for half a year at a million a second.
 const SERIAL_BITS: u32 = 44;
@@ -204,15 +204,16 @@ impl<M> ResidentTable<M> {
     /// admission reports.
     pub fn resources_of(
         &self,
-        program: &CheckedProgram,
+        program: &ValidProgram,
         inputs: &[&dyn DeviceBuffer],
         outputs: &[&mut dyn DeviceBuffer],
     ) -> Result<Vec<Resource>, BackendError> {
         let inputs: Result<Vec<_>, _> = inputs.iter().map(|buffer| self.resource_of(*buffer)).collect();
         let outputs: Result<Vec<_>, _> = outputs.iter().map(|buffer| self.resource_of(&**buffer)).collect();
         let (mut inputs, mut outputs) = (inputs?.into_iter().cloned(), outputs?.into_iter().cloned());
-        let mut resources = Vec::with_capacity(program.bound.len());
-        for id in &program.bound {
+        let bound = &program.facts().bound;
+        let mut resources = Vec::with_capacity(bound.len());
+        for id in bound {
             let from = if program.parts().buffer(*id).is_output() { &mut outputs } else { &mut inputs };
             resources.extend(from.next());
         }

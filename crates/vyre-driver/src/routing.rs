@@ -3,16 +3,17 @@
 //! `auto` takes the best backend that opens, is healthy and admits the launch, and says why it passed the others over. An
 //! explicit choice is never replaced: if it cannot run the program, that is the error.
 
-use crate::admission::{admit, check};
+use crate::admission::{admit, valid};
 use crate::backend::VyreBackend;
 use crate::config::DispatchConfig;
 use crate::error::{BackendError, ErrorCode};
-use crate::grid_sync;
+use crate::grid_sync::{self, Compiled};
 use crate::registry::{self, BackendRegistration};
 use crate::types::TimedDispatchResult;
 use std::fmt;
 use std::sync::Arc;
 use vyre_foundation::ir::Program;
+use vyre_foundation::launch::Admission;
 
 /// Which backend the caller wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,11 +33,13 @@ pub struct PassedOver {
     pub reason: BackendError,
 }
 
-/// The backend that will run a program.
+/// The backend that will run a launch.
 #[derive(Clone)]
 pub struct Route {
     /// The backend.
     pub backend: Arc<dyn VyreBackend>,
+    /// The launch, as that backend admitted it.
+    pub admission: Admission,
     /// Those with a higher precedence, and why they were not taken.
     pub passed_over: Vec<PassedOver>,
 }
@@ -50,6 +53,13 @@ impl fmt::Debug for Route {
     }
 }
 
+impl Route {
+    /// Compiles the launch for its backend.
+    pub fn compile(&self, inputs: &[&[u8]], config: &DispatchConfig) -> Result<Compiled, BackendError> {
+        grid_sync::compile(&*self.backend, &self.admission, inputs, config)
+    }
+}
+
 /// Chooses a backend for a launch.
 pub fn route(
     choice: Choice<'_>,
@@ -60,8 +70,8 @@ pub fn route(
     match choice {
         Choice::Id(id) => {
             let backend = registry::open(id)?;
-            suits(&*backend, program, inputs, config)?;
-            Ok(Route { backend, passed_over: Vec::new() })
+            let admission = suits(&*backend, program, inputs, config)?;
+            Ok(Route { backend, admission, passed_over: Vec::new() })
         }
         Choice::Auto => {
             let mut all = registry::registrations();
@@ -79,7 +89,8 @@ pub fn dispatch(
     config: &DispatchConfig,
 ) -> Result<(TimedDispatchResult, Route), BackendError> {
     let route = route(choice, program, inputs, config)?;
-    let timed = grid_sync::dispatch(&*route.backend, program, inputs, config)?;
+    let compiled = route.compile(inputs, config)?;
+    let timed = compiled.dispatch(&*route.backend, &route.admission, inputs, config)?;
     Ok((timed, route))
 }
 
@@ -90,7 +101,7 @@ fn route_among(
     config: &DispatchConfig,
 ) -> Result<Route, BackendError> {
     // No backend takes an invalid program, so none is opened for one.
-    check(program, config.workgroup_override)?;
+    valid(program, config.workgroup_override)?;
     let mut passed_over = Vec::new();
     for registration in registrations {
         let id = registration.id;
@@ -102,7 +113,7 @@ fn route_among(
             }
         };
         match suits(&*backend, program, inputs, config) {
-            Ok(()) => return Ok(Route { backend, passed_over }),
+            Ok(admission) => return Ok(Route { backend, admission, passed_over }),
             // This says what is wrong with the launch, and no other backend would take it.
             Err(error) if error.code() == ErrorCode::InvalidLaunch => return Err(error),
             Err(reason) => passed_over.push(PassedOver { id, reason }),
@@ -116,32 +127,34 @@ fn route_among(
             true => "no backend is linked into this program".to_owned(),
             false => format!("every backend was passed over: {}", reasons.join("; ")),
         },
-        fix: "link a driver crate whose backend can run the program, or mend one of the reasons".to_owned(),
+        fix: "link a driver crate whose backend can run the program, or correct one of the reasons"
+            .to_owned(),
     })
 }
 
-/// Whether a backend can run a launch now.
+/// Admits a launch on a backend that can run it now.
 fn suits(
     backend: &dyn VyreBackend,
     program: &Program,
     inputs: &[&[u8]],
     config: &DispatchConfig,
-) -> Result<(), BackendError> {
+) -> Result<Admission, BackendError> {
     if backend.device_lost() {
         return Err(BackendError::DeviceLost {
             backend: backend.id().to_owned(),
             cause: "an earlier dispatch lost it".to_owned(),
         });
     }
-    admit(backend, program, inputs, config)?;
+    let admission = admit(backend, program, inputs, config)?;
     let splits = backend.supports_resident_dispatch() || backend.allows_host_grid_sync_split();
-    let needs_split = check(program, config.workgroup_override)?.has_grid_sync
-        && !(backend.supports_grid_sync() && backend.cooperative_grid_sync_fits(program, inputs, config)?);
-    if needs_split && !splits {
+    if admission.program.facts().has_grid_sync
+        && !splits
+        && !(backend.supports_grid_sync() && backend.cooperative_grid_sync_fits(program, inputs, config)?)
+    {
         return Err(BackendError::UnsupportedFeature {
             name: "grid barriers for this launch".to_owned(),
             backend: backend.id().to_owned(),
         });
     }
-    Ok(())
+    Ok(admission)
 }

@@ -2,10 +2,12 @@
 
 use crate::backend::VyreBackend;
 use crate::config::DispatchConfig;
+use crate::defaults::elapsed_ns;
 use crate::error::BackendError;
 use std::any::Any;
 use std::time::Duration;
 use vyre_foundation::ir::Program;
+use vyre_foundation::launch::Admission;
 
 /// Output bytes, one slot an output in binding order.
 pub type OutputBuffers = Vec<Vec<u8>>;
@@ -138,6 +140,21 @@ pub trait CompiledPipeline: Send + Sync {
 
     /// Dispatches once.
     fn dispatch(&self, inputs: &[&[u8]], config: &DispatchConfig) -> Result<OutputBuffers, BackendError>;
+
+    /// Dispatches once what was already admitted on this pipeline's backend, for `inputs` and this config, and reports the times.
+    ///
+    /// The default dispatches as usual, and knows the wall's time alone.
+    fn dispatch_admitted(
+        &self,
+        admission: &Admission,
+        inputs: &[&[u8]],
+        config: &DispatchConfig,
+    ) -> Result<TimedDispatchResult, BackendError> {
+        let _ = admission;
+        let start = std::time::Instant::now();
+        let outputs = self.dispatch(inputs, config)?;
+        Ok(TimedDispatchResult { outputs, wall_ns: elapsed_ns(start)?, ..TimedDispatchResult::default() })
+    }
 
     /// Dispatches once for each set of inputs, in order; the first error ends the batch.
     fn dispatch_batch(

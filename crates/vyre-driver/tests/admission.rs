@@ -1,14 +1,15 @@
 //! What admission lets through, and with what plan; what it refuses, and why.
 
 use std::collections::HashSet;
-use std::sync::Arc;
-use vyre_driver::admission::{Admission, admit, admit_resident, check};
+use vyre_driver::admission::{admit, admit_resident, valid};
 use vyre_driver::backend::private::Sealed;
 use vyre_driver::{
     BackendError, DeviceProfile, DispatchConfig, ErrorCode, VyreBackend, default_supported_ops,
 };
 use vyre_foundation::ir::{OpId, Program};
+use vyre_foundation::launch::Admission;
 use vyre_foundation::text;
+use vyre_foundation::validate::is_decided;
 
 /// A backend that is nothing but limits.
 #[derive(Clone)]
@@ -201,26 +202,27 @@ fn resident_buffers_are_all_inputs() {
 #[test]
 fn a_workgroup_override_makes_a_new_program() {
     let program = parse(MIXED);
-    let plain = check(&program, None).unwrap();
-    let other = check(&program, Some([4, 1, 1])).unwrap();
+    let plain = valid(&program, None).unwrap();
+    let other = valid(&program, Some([4, 1, 1])).unwrap();
     assert_eq!((plain.parts().workgroup, other.parts().workgroup), ([8, 4, 2], [4, 1, 1]));
-    assert_ne!(plain.valid.program().digest(), other.valid.program().digest());
-    assert_eq!(plain.workgroup_bytes, 256);
+    assert_ne!(plain.program().digest(), other.program().digest());
+    assert_eq!(plain.facts().workgroup_bytes, 256);
 }
 
 #[test]
-fn programs_are_validated_once_for_their_digest() {
-    let (first, second) = (parse(MIXED), parse(MIXED));
-    let checked = check(&first, None).unwrap();
-    assert!(Arc::ptr_eq(&checked, &check(&second, None).unwrap()), "equal programs share the verdict");
-    let other = check(&parse(INDIRECT), None).unwrap();
-    assert!(!Arc::ptr_eq(&checked, &other));
-    let admission = try_admit(&limits(), MIXED, &[8, 16], &sizes(&[12, 6])).unwrap();
-    assert!(Arc::ptr_eq(&checked, &admission.program));
+fn a_program_is_validated_once() {
+    let program = parse(MIXED);
+    let clone = program.clone();
+    assert!(!is_decided(&program));
+    let checked = valid(&program, None).unwrap();
+    assert!(is_decided(&clone), "clones share the verdict");
+    assert!(std::ptr::eq(checked.facts(), valid(&clone, None).unwrap().facts()), "and the facts");
+    let [first, second] = [0, 1].map(|_| valid(&program, Some([4, 1, 1])).unwrap());
+    assert!(std::ptr::eq(first.facts(), second.facts()), "the last workgroup override is kept");
     // What is invalid stays so.
     let invalid = parse("program @bad workgroup(1, 1, 1) {\n  break\n}\n");
     for _ in 0..2 {
-        assert_eq!(check(&invalid, None).unwrap_err().code(), ErrorCode::InvalidProgram);
+        assert_eq!(valid(&invalid, None).unwrap_err().code(), ErrorCode::InvalidProgram);
     }
 }
 

@@ -7,7 +7,6 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use vyre_driver::admission::CheckedProgram;
 use vyre_driver::observability::{DispatchTelemetry, snapshot_dispatch_telemetry};
 use vyre_driver::queue::{About, Launch, Queue, QueueBackend, Read, Stop, Times, Work};
 use vyre_driver::{
@@ -16,6 +15,7 @@ use vyre_driver::{
 };
 use vyre_foundation::ir::Program;
 use vyre_foundation::text;
+use vyre_foundation::validate::ValidProgram;
 
 /// How many workgroups of a cooperative launch the device holds at once.
 const RESIDENT_GROUPS: u64 = 8;
@@ -33,8 +33,8 @@ struct Fake {
 impl Fake {
     fn launch(&self, launch: &Launch<'_, Fake>) {
         self.launches.fetch_add(1, Ordering::Relaxed);
-        let groups: u64 = launch.grid.iter().map(|count| u64::from(*count)).product();
-        for (memory, _) in &launch.buffers {
+        let groups: u64 = launch.admission.workgroups();
+        for memory in &launch.buffers {
             for word in memory.lock().unwrap().chunks_exact_mut(4).take(groups as usize) {
                 let value = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
                 word.copy_from_slice(&value.wrapping_add(1).to_le_bytes());
@@ -69,7 +69,7 @@ impl Queue for Fake {
         Ok(Mutex::new(vec![0xff; byte_len]))
     }
 
-    fn compile(&self, _: &CheckedProgram, _: bool) -> Result<(), BackendError> {
+    fn compile(&self, _: &ValidProgram, _: bool) -> Result<(), BackendError> {
         self.compilations.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }

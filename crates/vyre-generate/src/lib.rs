@@ -240,12 +240,11 @@ impl<'a> Builder<'a> {
         }
         bound.sort_by_key(|(binding, _)| *binding);
         let program = Program::new(self.parts).expect("the generator keeps the limits and its references");
-        let parts = program.parts();
-        let explicit = grid.explicit || launch::needs_grid(parts) && launch::indirect(parts).is_none();
-        Case {
-            grid: explicit.then_some(grid.counts),
-            program,
-            buffers: bound.into_iter().map(|(_, bytes)| bytes).collect(),
-        }
+        let buffers = bound.into_iter().map(|(_, bytes)| bytes).collect();
+        let mut case = Case { grid: None, program, buffers };
+        let needs_grid = case.valid().is_ok_and(|valid| valid.facts().needs_grid);
+        let explicit = grid.explicit || needs_grid && launch::indirect(case.program.parts()).is_none();
+        case.grid = explicit.then_some(grid.counts);
+        case
     }
 }

@@ -29,7 +29,7 @@ pub use code::Location;
 pub use trace::{Flow, NamedValue, Touch, Trace, TraceEvent};
 
 use vyre_foundation::ir::{ComputeOp, DataType};
-use vyre_foundation::launch::{LaunchError, admit};
+use vyre_foundation::launch::{Admission, LaunchError, admit_buffers};
 use vyre_foundation::scalar::Meaning;
 use vyre_foundation::validate::ValidProgram;
 
@@ -148,25 +148,30 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// How many lines the lanes ran, all together.
     pub lane_instructions: u64,
-    /// The grid that was launched.
-    pub grid: [u32; 3],
 }
 
 /// Runs a program.
 pub fn run(program: &ValidProgram, launch: Launch, options: &Options<'_>) -> Result<Outcome, RunError> {
     let Launch { grid, mut buffers } = launch;
-    let Report { findings, lane_instructions, grid } = run_in_place(program, grid, &mut buffers, options)?;
-    Ok(Outcome { buffers, findings, lane_instructions, grid })
+    let admission = admit_buffers(program, grid, &buffers)?;
+    let Report { findings, lane_instructions } = run_in_place(&admission, &mut buffers, options)?;
+    Ok(Outcome { buffers, findings, lane_instructions, grid: admission.grid })
 }
 
-/// Runs a program on buffers that the caller keeps, whether it ends well or not: after an error, those that the program
-/// may write hold whatever it had written.
+/// Runs an admitted launch on buffers that the caller keeps, whether it ends well or not: after an error, those that the
+/// program may write hold whatever it had written.
+///
+/// # Panics
+/// If the buffers are not those that were admitted.
 pub fn run_in_place(
-    program: &ValidProgram,
-    grid: Option<[u32; 3]>,
+    admission: &Admission,
     buffers: &mut [Vec<u8>],
     options: &Options<'_>,
 ) -> Result<Report, RunError> {
-    let admission = admit(program.parts(), grid, buffers)?;
-    machine::run(program.program(), &admission, buffers, options)
+    let given = buffers.iter().map(Vec::len);
+    assert!(
+        given.eq(admission.bindings.iter().map(|binding| binding.byte_len)),
+        "these buffers were admitted"
+    );
+    machine::run(admission, buffers, options)
 }

@@ -12,7 +12,7 @@ use crate::lane::{Lane, POLL_INSTRUCTIONS, Trapped};
 use crate::memory::{Budget, Memory};
 use crate::trace::Tracer;
 use crate::{Options, Report, RunError, Schedule};
-use vyre_foundation::ir::{BufferKind, Program, ProgramParts};
+use vyre_foundation::ir::{BufferKind, ProgramParts};
 use vyre_foundation::launch::Admission;
 
 /// What a workgroup keeps while it waits.
@@ -51,12 +51,11 @@ pub(crate) struct Machine<'a> {
 
 /// Runs an admitted launch.
 pub(crate) fn run(
-    program: &Program,
     admission: &Admission,
     buffers: &mut [Vec<u8>],
     options: &Options<'_>,
 ) -> Result<Report, RunError> {
-    let (parts, memory_bytes_max) = (program.parts(), options.memory_bytes_max);
+    let (parts, memory_bytes_max) = (admission.parts(), options.memory_bytes_max);
     let notes = options.trace.is_some();
     let setup = Setup { parts, admission, notes, memory_bytes_max, instead: options.instead };
     let code = compile(&setup)?;
@@ -67,13 +66,13 @@ pub(crate) fn run(
         false => None,
     };
     // Nothing fails between here and where the buffers go back.
-    let memory = Memory::new(parts, admission, buffers, &mut budget)?;
+    let memory = Memory::new(admission, buffers, &mut budget)?;
     let mut machine = Machine {
         parts,
         code: &code,
         memory,
         checker,
-        tracer: options.trace.map(|trace| Tracer::new(program, trace)),
+        tracer: options.trace.map(|trace| Tracer::new(admission.program.program(), trace)),
         grid: admission.grid,
         options,
         workgroup_buffers: (0..parts.buffers.len()).filter(is_workgroup).collect(),
@@ -90,12 +89,12 @@ pub(crate) fn run(
     if let Some(tracer) = &mut machine.tracer {
         tracer.finish();
     }
-    machine.memory.give_back(parts, buffers);
+    machine.memory.give_back(admission, buffers);
     ended?;
     let executed = machine.polled + u64::from(POLL_INSTRUCTIONS - machine.left);
     let lane_instructions = executed - machine.uncounted;
     let findings = machine.checker.map_or_else(Vec::new, |checker| checker.finish(&code));
-    Ok(Report { findings, lane_instructions, grid: admission.grid })
+    Ok(Report { findings, lane_instructions })
 }
 
 impl Machine<'_> {

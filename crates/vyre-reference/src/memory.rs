@@ -5,8 +5,8 @@
 //! within a limit.
 
 use crate::RunError;
-use vyre_foundation::ir::{BufferKind, DataType, ProgramParts};
-use vyre_foundation::launch::{Admission, bound_buffers};
+use vyre_foundation::ir::{BufferKind, DataType};
+use vyre_foundation::launch::Admission;
 use vyre_foundation::scalar::{narrow, observe, widen};
 
 /// What may still be allocated.
@@ -83,11 +83,11 @@ impl Memory {
     /// Takes the contents of bound buffers, lays out tables, and makes workgroup memory of zeros. Where it fails, the
     /// buffers keep their contents.
     pub(crate) fn new(
-        parts: &ProgramParts,
         admission: &Admission,
         buffers: &mut [Vec<u8>],
         budget: &mut Budget,
     ) -> Result<Memory, RunError> {
+        let parts = admission.parts();
         let mut regions = Vec::with_capacity(parts.buffers.len());
         for (buffer, len) in parts.buffers.iter().zip(&admission.lens) {
             let bytes = match &buffer.kind {
@@ -105,16 +105,16 @@ impl Memory {
             let storage = buffer.binding().is_some();
             regions.push(Region { bytes, ty: buffer.ty, len: *len, storage });
         }
-        for (id, contents) in bound_buffers(parts).into_iter().zip(buffers) {
-            regions[id.index()].bytes = std::mem::take(contents);
+        for (binding, contents) in admission.bindings.iter().zip(buffers) {
+            regions[binding.buffer.index()].bytes = std::mem::take(contents);
         }
         Ok(Memory { regions })
     }
 
     /// Gives the contents of bound buffers back.
-    pub(crate) fn give_back(mut self, parts: &ProgramParts, buffers: &mut [Vec<u8>]) {
-        for (id, contents) in bound_buffers(parts).into_iter().zip(buffers) {
-            *contents = std::mem::take(&mut self.regions[id.index()].bytes);
+    pub(crate) fn give_back(mut self, admission: &Admission, buffers: &mut [Vec<u8>]) {
+        for (binding, contents) in admission.bindings.iter().zip(buffers) {
+            *contents = std::mem::take(&mut self.regions[binding.buffer.index()].bytes);
         }
     }
 

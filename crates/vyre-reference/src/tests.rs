@@ -105,7 +105,7 @@ fn registers_are_used_again() {
     }
     lines += "  store.u32 @y[%g], %v999\n";
     let program = program(&body(&lines));
-    let admission = vyre_foundation::launch::admit(program.parts(), None, &[vec![0u8; 32]]).unwrap();
+    let admission = vyre_foundation::launch::admit_buffers(&program, None, &[vec![0u8; 32]]).unwrap();
     let setup = crate::compile::Setup {
         parts: program.parts(),
         admission: &admission,

@@ -9,14 +9,14 @@
 
 use crate::spec::{SpecError, SpecErrorKind, bytes_of};
 use std::time::{Duration, Instant};
-use vyre_driver::admission::admit;
+use vyre_driver::grid_sync::{self, Compiled};
 use vyre_driver::registry;
-use vyre_driver::routing::{self, Choice, PassedOver};
-use vyre_driver::{BackendError, CancelToken, DispatchConfig, ErrorCode, grid_sync};
+use vyre_driver::routing::{self, Choice, PassedOver, Route};
+use vyre_driver::{BackendError, CancelToken, DispatchConfig, ErrorCode};
 use vyre_foundation::diagnostic::{Diagnostic, Place};
 use vyre_foundation::ir::builder::Element;
 use vyre_foundation::ir::{Buffer, BufferId, Program, ProgramParts};
-use vyre_foundation::launch::{self, bound_buffers, element_count};
+use vyre_foundation::launch::{self, Admission, LaunchError, element_count};
 use vyre_foundation::text;
 use vyre_foundation::validate::{ValidProgram, validate};
 use vyre_reference::{Finding, Options, RunError, Schedule, Trace};
@@ -81,6 +81,12 @@ impl Error {
         let all = all.join("\n");
         let (message, fix) = all.trim_end().rsplit_once("\n  Fix: ").unwrap_or((&all, "correct the program"));
         Error { kind: ErrorKind::Program, message: message.into(), fix: fix.into() }
+    }
+}
+
+impl From<LaunchError> for Error {
+    fn from(error: LaunchError) -> Error {
+        Error::launch(error.message, error.fix)
     }
 }
 
@@ -202,7 +208,7 @@ impl Kernel {
 
     /// A run to be described.
     pub fn launch(&self) -> Launch<'_> {
-        let bound = bound_buffers(self.program.parts());
+        let bound = self.program.facts().bound.clone();
         Launch {
             kernel: self,
             contents: vec![None; bound.len()],
@@ -240,7 +246,8 @@ impl Missing<'_> {
     }
 }
 
-/// A run being described.
+/// A run being described. A clone is the same run, for another backend, say.
+#[derive(Clone)]
 pub struct Launch<'k> {
     kernel: &'k Kernel,
     /// The bound buffers in binding order, and what they start with.
@@ -286,7 +293,7 @@ impl<'k> Launch<'k> {
                     self.contents[at] = Some(bytes);
                     self
                 }
-                Err(error) => self.fail(Error::launch(error.message, error.fix)),
+                Err(error) => self.fail(error.into()),
             },
             Err(error) => self.fail(error),
         }
@@ -378,7 +385,8 @@ impl<'k> Launch<'k> {
             }
         }
         let parts = self.kernel.program.parts();
-        let derived = self.grid.is_some() || launch::indirect(parts).is_some() || !launch::needs_grid(parts);
+        let needed = self.kernel.program.facts().needs_grid;
+        let derived = self.grid.is_some() || launch::indirect(parts).is_some() || !needed;
         (!derived).then_some(Missing::Grid(parts))
     }
 
@@ -417,14 +425,15 @@ impl<'k> Launch<'k> {
                 format!("use the backend `{REFERENCE}` for that, or leave these out"),
             ));
         }
+        let admission = launch::admit_buffers(&self.kernel.program, self.grid, &buffers)?;
         if let Some(trace) = &self.options.trace {
-            self.check_lane(trace.lane, &buffers)?;
+            check_lane(trace.lane, &admission)?;
         }
         let started = Instant::now();
         let late = || self.timeout.is_some_and(|timeout| started.elapsed() > timeout);
         let stop = || self.cancel.is_cancelled() || late();
         let options = Options { stop: Some(&stop), ..self.options };
-        let report = vyre_reference::run_in_place(&self.kernel.program, self.grid, &mut buffers, &options)?;
+        let report = vyre_reference::run_in_place(&admission, &mut buffers, &options)?;
         let timing = Timing { wall: started.elapsed(), ..Timing::default() };
         let parts = self.kernel.program.parts();
         let outputs = self.bound.iter().zip(buffers);
@@ -433,37 +442,13 @@ impl<'k> Launch<'k> {
             kernel: self.kernel.clone(),
             bound: self.bound,
             buffers: outputs,
-            grid: report.grid,
+            grid: admission.grid,
             backend: REFERENCE,
             passed_over: Vec::new(),
             findings: report.findings,
             lane_instructions: Some(report.lane_instructions),
             timing,
         })
-    }
-
-    /// Refuses to watch a lane that the grid does not have.
-    fn check_lane(&self, lane: [u32; 3], buffers: &[Vec<u8>]) -> Result<(), Error> {
-        let parts = self.kernel.program.parts();
-        let grid = launch::admit(parts, self.grid, buffers)
-            .map_err(|error| Error::launch(error.message, error.fix))?
-            .grid;
-        let lanes = [0, 1, 2].map(|axis| u64::from(grid[axis]) * u64::from(parts.workgroup[axis]));
-        if (0..3).all(|axis| u64::from(lane[axis]) < lanes[axis]) {
-            return Ok(());
-        }
-        let [x, y, z] = lane;
-        let [lanes_x, lanes_y, lanes_z] = lanes;
-        let fix = match lanes.contains(&0) {
-            true => "launch at least one workgroup".to_owned(),
-            false => {
-                format!("trace one from (0, 0, 0) to ({}, {}, {})", lanes_x - 1, lanes_y - 1, lanes_z - 1)
-            }
-        };
-        Err(Error::launch(
-            format!("lane ({x}, {y}, {z}) is outside the grid of {lanes_x} x {lanes_y} x {lanes_z} lanes"),
-            fix,
-        ))
     }
 
     /// Runs on a backend through its driver.
@@ -477,11 +462,11 @@ impl<'k> Launch<'k> {
             ..DispatchConfig::default()
         };
         let choice = if self.backend == AUTO { Choice::Auto } else { Choice::Id(&self.backend) };
-        let route = routing::route(choice, program, &inputs, &config)?;
+        let Route { backend, admission, passed_over } = routing::route(choice, program, &inputs, &config)?;
         let started = Instant::now();
-        let compiled = route.backend.compile_native(program, &config)?.map(|_| started.elapsed());
-        let timed = grid_sync::dispatch(&*route.backend, program, &inputs, &config)?;
-        let grid = admit(&*route.backend, program, &inputs, &config)?.grid;
+        let compiled = grid_sync::compile(&*backend, &admission, &inputs, &config)?;
+        let compile = (!matches!(compiled, Compiled::Whole(None))).then(|| started.elapsed());
+        let timed = compiled.dispatch(&*backend, &admission, &inputs, &config)?;
         let parts = self.kernel.program.parts();
         let mut outputs = timed.outputs.into_iter();
         let buffers = self.bound.iter().map(|id| match parts.buffer(*id).is_output() {
@@ -492,13 +477,13 @@ impl<'k> Launch<'k> {
             kernel: self.kernel.clone(),
             buffers: buffers.collect(),
             bound: self.bound,
-            grid,
-            backend: route.backend.id(),
-            passed_over: route.passed_over,
+            grid: admission.grid,
+            backend: backend.id(),
+            passed_over,
             findings: Vec::new(),
             lane_instructions: None,
             timing: Timing {
-                compile: compiled,
+                compile,
                 wall: Duration::from_nanos(timed.wall_ns),
                 device: timed.device_ns.map(Duration::from_nanos),
                 enqueue: timed.enqueue_ns.map(Duration::from_nanos),
@@ -529,6 +514,25 @@ impl<'k> Launch<'k> {
         self.error.get_or_insert(error);
         self
     }
+}
+
+/// Refuses to watch a lane that the grid does not have.
+fn check_lane(lane: [u32; 3], admission: &Admission) -> Result<(), Error> {
+    let (grid, workgroup) = (admission.grid, admission.parts().workgroup);
+    let lanes = [0, 1, 2].map(|axis| u64::from(grid[axis]) * u64::from(workgroup[axis]));
+    if (0..3).all(|axis| u64::from(lane[axis]) < lanes[axis]) {
+        return Ok(());
+    }
+    let [x, y, z] = lane;
+    let [lanes_x, lanes_y, lanes_z] = lanes;
+    let fix = match lanes.contains(&0) {
+        true => "launch at least one workgroup".to_owned(),
+        false => format!("trace one from (0, 0, 0) to ({}, {}, {})", lanes_x - 1, lanes_y - 1, lanes_z - 1),
+    };
+    Err(Error::launch(
+        format!("lane ({x}, {y}, {z}) is outside the grid of {lanes_x} x {lanes_y} x {lanes_z} lanes"),
+        fix,
+    ))
 }
 
 fn find(parts: &ProgramParts, bound: &[BufferId], name: &str) -> Result<usize, Error> {

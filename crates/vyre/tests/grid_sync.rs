@@ -5,7 +5,6 @@ use std::path::Path;
 use vyre::spec::Expect;
 use vyre_driver::grid_sync::{
     Fixpoint, dispatch, dispatch_resident_grid_sync_fixpoint_into, dispatch_with_grid_sync_split_into,
-    has_grid_sync,
 };
 use vyre_driver::{BackendError, DispatchConfig, ErrorCode, OutputBuffers, ResidentReadRange, VyreBackend};
 use vyre_driver_reference::ReferenceBackend;
@@ -97,6 +96,11 @@ fn run_resident(
     Ok(outputs)
 }
 
+/// Whether a program is valid and has a grid-wide step.
+fn has_grid_sync(program: &Program) -> bool {
+    validate(program).is_ok_and(|valid| valid.facts().has_grid_sync)
+}
+
 /// Whether the results are right is what the test of these files tells.
 #[test]
 fn files_with_grid_barriers_give_the_same_whichever_way_they_run() {
@@ -104,10 +108,10 @@ fn files_with_grid_barriers_give_the_same_whichever_way_they_run() {
     for path in repo::files("tests", "vyre") {
         let source = repo::read(&path).unwrap();
         let Ok(text::Parsed { program, .. }) = text::parse(&source) else { continue };
-        let parts = program.parts();
-        if !has_grid_sync(parts) || validate(&program).is_err() {
+        if !has_grid_sync(&program) {
             continue;
         }
+        let parts = program.parts();
         let directives = vyre::spec::directives(&source).0.runs;
         for run in directives.iter().filter(|run| run.expect != Expect::Race) {
             let contents = bound_buffers(parts).into_iter().map(|id| {
@@ -268,7 +272,7 @@ impl VyreBackend for Limited {
         inputs: &[Vec<u8>],
         config: &DispatchConfig,
     ) -> Result<Vec<Vec<u8>>, BackendError> {
-        assert!(!has_grid_sync(program.parts()), "a grid barrier reached a backend without them");
+        assert!(!has_grid_sync(program), "a grid barrier reached a backend without them");
         self.inner.dispatch(program, inputs, config)
     }
     fn supports_resident_dispatch(&self) -> bool {
@@ -314,7 +318,7 @@ fn generated_programs_split_to_the_same_bytes() {
     let mut split = 0;
     for seed in property::cases(400) {
         let case = vyre_generate::seeded(seed, &config);
-        if !has_grid_sync(case.program.parts()) {
+        if !has_grid_sync(&case.program) {
             continue;
         }
         split += 1;

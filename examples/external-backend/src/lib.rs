@@ -7,7 +7,7 @@ use vyre_driver::admission::admit;
 use vyre_driver::backend::private::Sealed;
 use vyre_driver::{BackendError, DispatchConfig, VyreBackend};
 use vyre_foundation::ir::Program;
-use vyre_reference::{Launch, Options, RunError};
+use vyre_reference::{Options, RunError, run_in_place};
 
 /// The backend. A vendor's holds their device.
 pub struct ExampleBackend;
@@ -33,20 +33,19 @@ impl VyreBackend for ExampleBackend {
         // Admission checks the program, the inputs and our limits, and says what goes where.
         let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
         let admission = admit(self, program, &inputs, config)?;
-        let buffers = admission.bindings.iter().map(|plan| match plan.input {
+        let contents = admission.bindings.iter().map(|binding| match binding.input {
             Some(input) => inputs[input].to_vec(),
-            None => vec![0; plan.byte_len],
+            None => vec![0; binding.byte_len],
         });
-        let launch = Launch { grid: Some(admission.grid), buffers: buffers.collect() };
-        let outcome = vyre_reference::run(&admission.program.valid, launch, &Options::default())
-            .map_err(|error| match error {
-                RunError::Trap { code, location, lane } => {
-                    BackendError::Trap { code, place: location.line, lane: Some(lane) }
-                }
-                other => BackendError::new(other.to_string()),
-            })?;
-        let results = admission.bindings.iter().zip(outcome.buffers);
-        Ok(results.filter(|(plan, _)| plan.output.is_some()).map(|(_, bytes)| bytes).collect())
+        let mut buffers: Vec<Vec<u8>> = contents.collect();
+        run_in_place(&admission, &mut buffers, &Options::default()).map_err(|error| match error {
+            RunError::Trap { code, location, lane } => {
+                BackendError::Trap { code, place: location.line, lane: Some(lane) }
+            }
+            other => BackendError::new(other.to_string()),
+        })?;
+        let results = admission.bindings.iter().zip(buffers);
+        Ok(results.filter(|(binding, _)| binding.output.is_some()).map(|(_, bytes)| bytes).collect())
     }
 
     // Limits: what they say no to never reaches `dispatch`.

@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use vyre::ir::{Node, Program, walk};
-use vyre::launch::{admit, bound_buffers, indirect};
+use vyre::launch::{admit_buffers, bound_buffers, indirect};
 use vyre::spec::{Expect, directives};
 use vyre::{text, validate};
 use vyre_conform::{Convention, DispatchConfig, OutputInit, VyreBackend};
@@ -64,7 +64,7 @@ fn expected(case: &Case) -> Option<(Answer, [u32; 3])> {
     let parts = case.program.parts();
     let bytes = |contents: &Result<Vec<u8>, usize>| contents.clone().unwrap_or_else(|count| vec![0; count]);
     let buffers: Vec<Vec<u8>> = case.contents.iter().map(bytes).collect();
-    let grid = admit(parts, case.grid, &buffers).expect("admitted").grid;
+    let grid = admit_buffers(&valid, case.grid, &buffers).expect("admitted").grid;
     let launch = Launch { grid: indirect(parts).is_none().then_some(grid), buffers };
     let outcome = match run(&valid, launch, &Options { check: true, ..Options::default() }) {
         Err(RunError::Trap { code, .. }) => return Some((Err(code), grid)),

@@ -5,6 +5,7 @@ use vyre_driver::backend::private::Sealed;
 use vyre_driver::{BackendError, DispatchConfig, VyreBackend};
 use vyre_driver_cpu::{CpuBackend, CpuConfig};
 use vyre_foundation::ir::Program;
+use vyre_foundation::launch::admit_buffers;
 use vyre_foundation::validate::validate;
 use vyre_reference::{FindingKind, Options, run_in_place};
 
@@ -47,7 +48,8 @@ pub(crate) fn reference(plan: &Plan, inputs: &[Vec<u8>]) -> Vec<Vec<u8>> {
         let program = validate(&plan.programs[step.program]).unwrap_or_else(|errors| panic!("{errors:?}"));
         let mut bound: Vec<Vec<u8>> = step.buffers.iter().map(|at| contents[*at].clone()).collect();
         let options = Options { check: true, ..Options::default() };
-        let report = run_in_place(&program, Some(step.grid), &mut bound, &options).expect("it runs");
+        let admission = admit_buffers(&program, Some(step.grid), &bound).expect("it is admitted");
+        let report = run_in_place(&admission, &mut bound, &options).expect("it runs");
         let race = report.findings.iter().find(|finding| finding.kind == FindingKind::Race);
         assert!(race.is_none(), "{}: {race:?}", program.parts().name);
         for (at, bytes) in step.buffers.iter().zip(bound) {

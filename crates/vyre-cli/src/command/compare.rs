@@ -30,13 +30,14 @@ pub(crate) fn run(args: &Compare, report: &Report) -> Result<u8, Failure> {
     let kernel = Kernel::from_valid(loaded.valid()?);
     let plan = Plan::new(&args.launch, &loaded)?;
     // A mistake in the launch is the same for all, and reported once.
-    if let Some(mistake) = plan.launch(&args.launch, &kernel)?.mistake() {
+    let launch = plan.launch(&args.launch, &kernel)?;
+    if let Some(mistake) = launch.mistake() {
         return Err(run_failure(mistake, &args.launch, &loaded));
     }
     let mut rows = Vec::new();
     let progress = Progress::start();
     for id in backends(args)? {
-        let result = plan.launch(&args.launch, &kernel)?.backend(&id).run();
+        let result = launch.clone().backend(&id).run();
         rows.push(Row { id, result });
     }
     drop(progress);

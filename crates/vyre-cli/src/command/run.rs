@@ -13,7 +13,7 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 use vyre::driver::ErrorCode;
-use vyre::host::{AUTO, Error, ErrorKind, Kernel, Output, Timing};
+use vyre::host::{AUTO, Error, ErrorKind, Kernel, Launch, Output, Timing};
 use vyre::ir::{Buffer, Literal};
 use vyre::reference::{Finding, FindingKind, Party, Trace, TraceEvent};
 use vyre::show::{Source, observation, trap};
@@ -49,8 +49,11 @@ fn run_and_show(args: &Run, report: &Report) -> Result<u8, Failure> {
     let plan = Plan::new(&args.launch, &loaded)?;
     let writes = out_files(args, &kernel)?;
     let tracing = Tracing::new(report, &loaded);
-    let (output, bound_bytes) = execute(args, &plan, &loaded, &kernel, &tracing)?;
-    let beside = beside(args, &plan, &kernel, &output, bound_bytes)?;
+    let launch = plan.launch(&args.launch, &kernel)?;
+    let beside = beside(args, &launch);
+    let output = execute(args, launch, beside.clone(), &loaded, &tracing)?;
+    let beside = beside.filter(|_| output.backend() != REFERENCE);
+    let beside = beside.map(|launch| Row { id: REFERENCE.to_owned(), result: launch.run() });
     for (name, path) in &writes {
         let bytes = output.bytes(name)?;
         std::fs::write(path, bytes).map_err(|error| {
@@ -88,57 +91,39 @@ fn run_and_show(args: &Run, report: &Report) -> Result<u8, Failure> {
     Ok(if races || !differences.is_empty() { FINDINGS } else { OK })
 }
 
-/// The run's output, and how many bytes its buffers have.
-fn execute(
+/// The launch for the reference, where the choice of a backend is left to us and that takes no time to speak of.
+fn beside<'k>(args: &Run, launch: &Launch<'k>) -> Option<Launch<'k>> {
+    let is_short = args.backend == AUTO && launch.byte_len() <= BESIDE_BYTES_MAX;
+    is_short.then(|| launch.clone().backend(REFERENCE).timeout(BESIDE_TIME_MAX))
+}
+
+fn execute<'k>(
     args: &Run,
-    plan: &Plan,
+    launch: Launch<'k>,
+    beside: Option<Launch<'k>>,
     loaded: &Loaded,
-    kernel: &Kernel,
-    tracing: &Tracing<'_>,
-) -> Result<(Output, usize), Failure> {
+    tracing: &'k Tracing<'_>,
+) -> Result<Output, Failure> {
     let sink = |event: &TraceEvent| tracing.line(event);
-    let mut launch = plan
-        .launch(&args.launch, kernel)?
-        .backend(&args.backend)
-        .schedule(args.schedule)
-        .check(args.check_races);
+    let mut launch = launch.backend(&args.backend).schedule(args.schedule).check(args.check_races);
     if let Some(lane) = args.trace_lane {
         launch = launch.trace(Trace { lane, sink: &sink });
     }
-    let bound_bytes = launch.byte_len();
     let progress = Progress::start();
     let result = launch.run();
     drop(progress);
     tracing.finish();
     let error = match result {
-        Ok(output) => return Ok((output, bound_bytes)),
+        Ok(output) => return Ok(output),
         Err(error) => error,
     };
     // The interpreter knows which lane trapped.
-    let told = match error.kind {
-        ErrorKind::Trap { lane: None, .. } if args.backend == AUTO => {
-            plan.launch(&args.launch, kernel)?.backend(REFERENCE).timeout(BESIDE_TIME_MAX).run().err()
-        }
+    let known = match error.kind {
+        ErrorKind::Trap { lane: None, .. } => beside.and_then(|launch| launch.run().err()),
         _ => None,
     };
-    let told = told.filter(|told| matches!(told.kind, ErrorKind::Trap { .. }));
-    Err(run_failure(&told.unwrap_or(error), &args.launch, loaded))
-}
-
-/// The reference on the same launch, where the choice of a backend is left to us and that takes no time to speak of.
-fn beside(
-    args: &Run,
-    plan: &Plan,
-    kernel: &Kernel,
-    output: &Output,
-    bound_bytes: usize,
-) -> Result<Option<Row>, Failure> {
-    if args.backend != AUTO || output.backend() == REFERENCE || bound_bytes > BESIDE_BYTES_MAX {
-        return Ok(None);
-    }
-    let launch = plan.launch(&args.launch, kernel)?;
-    let result = launch.backend(REFERENCE).timeout(BESIDE_TIME_MAX).run();
-    Ok(Some(Row { id: REFERENCE.to_owned(), result }))
+    let known = known.filter(|known| matches!(known.kind, ErrorKind::Trap { .. }));
+    Err(run_failure(&known.unwrap_or(error), &args.launch, loaded))
 }
 
 /// The files that outputs go to, by the outputs' names.

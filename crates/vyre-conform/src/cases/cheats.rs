@@ -12,7 +12,7 @@ use crate::contract::OutputInit;
 use crate::judge;
 use std::collections::{HashMap, HashSet};
 use vyre_foundation::ir::{Block, ComputeOp, DataType, Literal, Name, Node, Operand, Program, ProgramParts};
-use vyre_foundation::launch::{admit, bound_buffers};
+use vyre_foundation::launch::{admit_buffers, bound_buffers};
 use vyre_foundation::text;
 use vyre_generate::source::Seeded;
 use vyre_reference::{FindingKind, Launch, Options};
@@ -152,7 +152,9 @@ fn changed_inputs(maker: &mut Maker<'_>, at: u64) {
     let mut cases = (0..).map(|more| vyre_generate::seeded(seed.wrapping_add(more), &config));
     let case = cases.find(|case| track_of(case.program.parts()) == maker.track).expect("seeds never end");
     let parts = case.program.parts();
-    let grid = admit(parts, case.grid, &case.buffers).expect("generated launches are admitted").grid;
+    let grid = admit_buffers(&case.valid().expect("generated programs are valid"), case.grid, &case.buffers)
+        .expect("generated launches are admitted")
+        .grid;
     let bound = bound_buffers(parts);
     let base: Vec<Content> = case.buffers.iter().cloned().map(Content::Bytes).collect();
     let mut steps = vec![maker.step(grid, &base)];

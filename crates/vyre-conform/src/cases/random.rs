@@ -7,7 +7,7 @@ use super::fixture::{init, track_of};
 use crate::batch::{Batch, Content, Group, Level, Plan, Step, Track};
 use crate::contract::{Feature, OutputInit};
 use vyre_foundation::ir::{BufferKind, OpId, ProgramParts};
-use vyre_foundation::launch::{admit, bound_buffers};
+use vyre_foundation::launch::{admit_buffers, bound_buffers};
 use vyre_generate::{Case, Config, Stats};
 
 /// Groups of each track; programs are spread over them.
@@ -81,7 +81,9 @@ pub(super) fn shared_bytes(parts: &ProgramParts) -> u64 {
 fn batch(plan: &Plan<'_>, track: Track, group: u64, seed: u64) -> Batch {
     let case = case(plan, track, seed);
     let parts = case.program.parts();
-    let grid = admit(parts, case.grid, &case.buffers).expect("generated launches are admitted").grid;
+    let grid = admit_buffers(&case.valid().expect("generated programs are valid"), case.grid, &case.buffers)
+        .expect("generated launches are admitted")
+        .grid;
     let init = init((seed >> 32) as usize);
     // Where the output memory starts at zero, so does what programs write: then the grid is launched as it is.
     let bound = bound_buffers(parts).into_iter().zip(case.buffers);

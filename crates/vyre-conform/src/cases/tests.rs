@@ -66,7 +66,7 @@ fn programs_fit_the_floor_and_their_track() {
                 batch.name
             );
             assert_eq!(track_of(parts), group.track, "{}", batch.name);
-            let grids = vyre_driver::grid_sync::has_grid_sync(parts);
+            let grids = judge::valid(&batch.program).is_ok_and(|valid| valid.facts().has_grid_sync);
             let single = batch.steps.iter().all(|step| step.grid == [1, 1, 1]);
             assert!(!grids || single, "{}: the convention has no grid barriers", batch.name);
         }

@@ -8,7 +8,7 @@ use crate::failure::ParityFailure;
 use crate::judge::{self, Prepared};
 use crate::rules::{Mutation, Place, Row, rewrites, rows_of, rules};
 use vyre_foundation::ir::{ComputeOp, DataType, OpId, walk};
-use vyre_foundation::launch::admit;
+use vyre_foundation::launch::admit_buffers;
 use vyre_generate::Config;
 
 /// A random program of at least a hundred lines that shows the mutation, with the mutant's failure.
@@ -27,9 +27,10 @@ fn hidden(mutation: Mutation) -> ParityFailure {
         if lines < 100 || !concerned {
             continue;
         }
-        let grid = admit(case.program.parts(), case.grid, &case.buffers)
-            .expect("generated launches are admitted")
-            .grid;
+        let grid =
+            admit_buffers(&case.valid().expect("generated programs are valid"), case.grid, &case.buffers)
+                .expect("generated launches are admitted")
+                .grid;
         let contents = case.buffers.into_iter().map(Content::Bytes).collect();
         let step = Step { grid, contents, init: OutputInit::Zero, cases: 1 };
         let prepared = Prepared::new(Batch::new("hidden".into(), case.program, step));

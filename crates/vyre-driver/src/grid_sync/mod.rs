@@ -2,15 +2,15 @@
 //!
 //! Three ways lead to the same bytes. A backend that can keep every workgroup resident runs the program as it is; one
 //! with resident memory runs the parts on buffers that stay on the device; any other runs them as ordinary dispatches,
-//! with all buffers going to and fro. [`dispatch`] chooses. A backend whose threads can go through the parts within one
+//! with all buffers going to and fro. [`compile`] chooses, and [`dispatch`] does both in one call. A backend whose threads can go through the parts within one
 //! launch of its own follows the [`Plan`] itself.
 
 mod emit;
 mod plan;
 mod run;
 
-pub use plan::{Plan, has_grid_sync};
+pub use plan::Plan;
 pub use run::{
-    Bound, Fixpoint, Parts, StateSizes, dispatch, dispatch_resident_grid_sync_fixpoint_into,
-    dispatch_with_grid_sync_split_into, plan,
+    Bound, Compiled, Fixpoint, Parts, StateSizes, compile, dispatch,
+    dispatch_resident_grid_sync_fixpoint_into, dispatch_with_grid_sync_split_into, plan,
 };

@@ -97,11 +97,6 @@ impl Layout {
     }
 }
 
-/// Whether a program has a grid-wide step.
-pub fn has_grid_sync(parts: &ProgramParts) -> bool {
-    contains_sync(&parts.body.block)
-}
-
 fn is_sync(node: &Node) -> bool {
     matches!(node, Node::Barrier { ordering: MemoryOrdering::GridSync } | collective!())
 }

@@ -1,7 +1,7 @@
 //! Runs a split program: the host follows the plan, and the parts run as dispatches.
 
 use super::plan::{Layout, Plan, Scalar, Step, split, trap_places};
-use crate::admission::{Admission, CheckedProgram, admit, admit_resident, check};
+use crate::admission::{admit, admit_resident, valid};
 use crate::backend::VyreBackend;
 use crate::config::DispatchConfig;
 use crate::defaults::elapsed_ns;
@@ -9,34 +9,107 @@ use crate::error::BackendError;
 use crate::observability::fill_output_slots;
 use crate::pipeline::{PipelineCache, PipelineKey};
 use crate::resident::check_range_count;
-use crate::types::{OutputBuffers, ResidentReadRange, Resource, TimedDispatchResult, unsupported};
+use crate::types::{
+    CompiledPipeline, OutputBuffers, ResidentReadRange, Resource, TimedDispatchResult, unsupported,
+};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::Program;
-use vyre_foundation::{launch, opt};
+use vyre_foundation::launch::{self, Admission};
+use vyre_foundation::opt;
+use vyre_foundation::validate::ValidProgram;
 
-/// Runs a program by the best way that the backend has for its grid barriers.
+/// Runs a program by the best strategy that the backend has for its grid barriers.
 pub fn dispatch(
     backend: &dyn VyreBackend,
     program: &Program,
     inputs: &[&[u8]],
     config: &DispatchConfig,
 ) -> Result<TimedDispatchResult, BackendError> {
-    let native = !check(program, config.workgroup_override)?.has_grid_sync
-        || backend.supports_grid_sync() && backend.cooperative_grid_sync_fits(program, inputs, config)?;
-    if native {
+    if is_native(backend, program, inputs, config)? {
         return backend.dispatch_borrowed_timed(program, inputs, config);
     }
+    let admission = admit(backend, program, inputs, config)?;
+    let plan = plan(&admission.program)?;
+    dispatch_parts(backend, &plan, &admission, inputs, config)
+}
+
+/// Whether the backend runs a program as a whole: it has no grid barriers, or native ones serve this launch.
+fn is_native(
+    backend: &dyn VyreBackend,
+    program: &Program,
+    inputs: &[&[u8]],
+    config: &DispatchConfig,
+) -> Result<bool, BackendError> {
+    let has_grid_sync = valid(program, config.workgroup_override)?.facts().has_grid_sync;
+    Ok(!has_grid_sync
+        || backend.supports_grid_sync() && backend.cooperative_grid_sync_fits(program, inputs, config)?)
+}
+
+/// An admitted launch, compiled for its backend.
+pub enum Compiled {
+    /// As a whole. `None` where the backend has no pipelines.
+    Whole(Option<Arc<dyn CompiledPipeline>>),
+    /// As the parts between the grid barriers. The pipelines hold what was compiled.
+    Parts(Arc<Plan>, Vec<Option<Arc<dyn CompiledPipeline>>>),
+}
+
+/// Compiles an admitted launch: as a whole, or as parts where the backend has no native grid barriers for it.
+pub fn compile(
+    backend: &dyn VyreBackend,
+    admission: &Admission,
+    inputs: &[&[u8]],
+    config: &DispatchConfig,
+) -> Result<Compiled, BackendError> {
+    let program = admission.program.program();
+    let config = DispatchConfig { workgroup_override: None, ..config.clone() };
+    if is_native(backend, program, inputs, &config)? {
+        return backend.compile_native(program, &config).map(Compiled::Whole);
+    }
+    let plan = plan(&admission.program)?;
+    let compile = |segment: &Program| backend.compile_native(segment, &config);
+    let pipelines = plan.segments.iter().map(compile).collect::<Result<_, _>>()?;
+    Ok(Compiled::Parts(plan, pipelines))
+}
+
+impl Compiled {
+    /// Runs the launch that was compiled.
+    pub fn dispatch(
+        &self,
+        backend: &dyn VyreBackend,
+        admission: &Admission,
+        inputs: &[&[u8]],
+        config: &DispatchConfig,
+    ) -> Result<TimedDispatchResult, BackendError> {
+        match self {
+            Compiled::Whole(Some(pipeline)) => {
+                let config = DispatchConfig { workgroup_override: None, ..config.clone() };
+                pipeline.dispatch_admitted(admission, inputs, &config)
+            }
+            Compiled::Whole(None) => {
+                backend.dispatch_borrowed_timed(admission.program.program(), inputs, config)
+            }
+            Compiled::Parts(plan, _) => dispatch_parts(backend, plan, admission, inputs, config),
+        }
+    }
+}
+
+fn dispatch_parts(
+    backend: &dyn VyreBackend,
+    plan: &Plan,
+    admission: &Admission,
+    inputs: &[&[u8]],
+    config: &DispatchConfig,
+) -> Result<TimedDispatchResult, BackendError> {
     let start = Instant::now();
-    let mut outputs = OutputBuffers::new();
-    if backend.supports_resident_dispatch() {
-        dispatch_through_resident(backend, program, inputs, config, &mut outputs)?;
+    let outputs = if backend.supports_resident_dispatch() {
+        through_resident(backend, plan, admission, inputs, config)?
     } else if backend.allows_host_grid_sync_split() {
-        dispatch_with_grid_sync_split_into(backend, program, inputs, config, &mut outputs)?;
+        through_host(backend, plan, admission, inputs, config)?
     } else {
         return unsupported(backend, "grid barriers (natively, resident, or split by the host)");
-    }
+    };
     // Several launches share the time, so only the wall's is known.
     Ok(TimedDispatchResult { outputs, wall_ns: elapsed_ns(start)?, ..TimedDispatchResult::default() })
 }
@@ -51,6 +124,17 @@ pub fn dispatch_with_grid_sync_split_into(
 ) -> Result<(), BackendError> {
     let admission = admit(backend, program, inputs, config)?;
     let plan = plan(&admission.program)?;
+    fill_output_slots(through_host(backend, &plan, &admission, inputs, config)?, outputs);
+    Ok(())
+}
+
+fn through_host(
+    backend: &dyn VyreBackend,
+    plan: &Plan,
+    admission: &Admission,
+    inputs: &[&[u8]],
+    config: &DispatchConfig,
+) -> Result<OutputBuffers, BackendError> {
     let mut buffers = Vec::with_capacity(admission.bindings.len());
     for binding in &admission.bindings {
         let mut bytes = zeroed(binding.byte_len, "a buffer of the split program")?;
@@ -59,9 +143,9 @@ pub fn dispatch_with_grid_sync_split_into(
         }
         buffers.push(bytes);
     }
-    let sizes = plan.state_sizes(&admission)?;
+    let sizes = plan.state_sizes(admission)?;
     let mut parts = HostParts {
-        launcher: Launcher { backend, plan: &plan, admission: &admission, pace: Pace::new(config) },
+        launcher: Launcher { backend, plan, admission, pace: Pace::new(config) },
         buffers,
         state: zeroed(sizes.state, "the state of the split program")?,
         uniform: zeroed(sizes.uniform, "the state of the split program")?,
@@ -69,9 +153,7 @@ pub fn dispatch_with_grid_sync_split_into(
     };
     plan.run(admission.grid, &mut parts)?;
     let results = admission.bindings.iter().zip(parts.buffers);
-    let results = results.filter(|(binding, _)| binding.output.is_some()).map(|(_, bytes)| bytes);
-    fill_output_slots(results.collect(), outputs);
-    Ok(())
+    Ok(results.filter(|(binding, _)| binding.output.is_some()).map(|(_, bytes)| bytes).collect())
 }
 
 /// How often a program runs over the same resident buffers.
@@ -111,11 +193,30 @@ pub fn dispatch_resident_grid_sync_fixpoint_into(
         Ok(launch::indirect_grid(0, &bytes))
     })?;
     let plan = plan(&admission.program)?;
-    let sizes = plan.state_sizes(&admission)?;
+    let reads = Reads { ranges: read_ranges, outputs };
+    run_fixpoint(backend, &plan, &admission, resources, config, fixpoint, reads)
+}
+
+/// What is read when a fixpoint is reached.
+struct Reads<'a, 'r, 'o> {
+    ranges: &'a [ResidentReadRange<'r>],
+    outputs: &'a mut [&'o mut Vec<u8>],
+}
+
+fn run_fixpoint(
+    backend: &dyn VyreBackend,
+    plan: &Plan,
+    admission: &Admission,
+    resources: &[Resource],
+    config: &DispatchConfig,
+    fixpoint: Fixpoint,
+    reads: Reads<'_, '_, '_>,
+) -> Result<u32, BackendError> {
+    let sizes = plan.state_sizes(admission)?;
     let state = Allocation::new(backend, sizes.state)?;
     let uniform = Allocation::new(backend, sizes.uniform)?;
     let mut parts = ResidentParts {
-        launcher: Launcher { backend, plan: &plan, admission: &admission, pace: Pace::new(config) },
+        launcher: Launcher { backend, plan, admission, pace: Pace::new(config) },
         resources,
         state: &state.resource,
         uniform: &uniform.resource,
@@ -134,7 +235,7 @@ pub fn dispatch_resident_grid_sync_fixpoint_into(
             // Workgroup memory starts each pass at zero.
             backend.upload_resident(&state.resource, &zeroed(sizes.state, "a cleared state")?)?;
         }
-        plan.run(admission.grid, &mut parts).inspect_err(|_| invalidate(backend, &admission, resources))?;
+        plan.run(admission.grid, &mut parts).inspect_err(|_| invalidate(backend, admission, resources))?;
         passes += 1;
         if let Some((resource, offset)) = flag
             && backend.download_resident_range(resource, offset, 4)? == [0; 4]
@@ -142,9 +243,9 @@ pub fn dispatch_resident_grid_sync_fixpoint_into(
             break;
         }
     }
-    let ranges: Vec<_> =
-        read_ranges.iter().map(|range| (range.resource, range.byte_offset, range.byte_len)).collect();
-    backend.download_resident_ranges_into(&ranges, outputs)?;
+    let ranges = reads.ranges.iter().map(|range| (range.resource, range.byte_offset, range.byte_len));
+    let ranges: Vec<_> = ranges.collect();
+    backend.download_resident_ranges_into(&ranges, reads.outputs)?;
     state.free()?;
     uniform.free()?;
     Ok(passes)
@@ -152,7 +253,7 @@ pub fn dispatch_resident_grid_sync_fixpoint_into(
 
 /// A program that failed leaves nothing it could write defined, whichever of its parts wrote it.
 fn invalidate(backend: &dyn VyreBackend, admission: &Admission, resources: &[Resource]) {
-    let parts = admission.program.parts();
+    let parts = admission.parts();
     for (plan, resource) in admission.bindings.iter().zip(resources) {
         if parts.buffer(plan.buffer).is_writable() {
             // The run's own error is on its way out; a second one could only hide it.
@@ -169,14 +270,13 @@ fn resource_at(resources: &[Resource], at: usize) -> Result<&Resource, BackendEr
 }
 
 /// The whole detour through resident memory for a caller who has host bytes.
-fn dispatch_through_resident(
+fn through_resident(
     backend: &dyn VyreBackend,
-    program: &Program,
+    plan: &Plan,
+    admission: &Admission,
     inputs: &[&[u8]],
     config: &DispatchConfig,
-    outputs: &mut OutputBuffers,
-) -> Result<(), BackendError> {
-    let admission = admit(backend, program, inputs, config)?;
+) -> Result<OutputBuffers, BackendError> {
     let mut buffers = Vec::with_capacity(admission.bindings.len());
     for binding in &admission.bindings {
         let buffer = Allocation::new(backend, binding.byte_len)?;
@@ -195,18 +295,16 @@ fn dispatch_through_resident(
         .collect();
     let mut results = vec![Vec::new(); wanted.len()];
     let mut slots: Vec<&mut Vec<u8>> = results.iter_mut().collect();
-    let once = Fixpoint::ONCE;
-    dispatch_resident_grid_sync_fixpoint_into(
-        backend, program, &resources, config, once, &wanted, &mut slots,
-    )?;
-    fill_output_slots(results, outputs);
-    buffers.into_iter().try_for_each(Allocation::free)
+    let reads = Reads { ranges: &wanted, outputs: &mut slots };
+    run_fixpoint(backend, plan, admission, &resources, config, Fixpoint::ONCE, reads)?;
+    buffers.into_iter().try_for_each(Allocation::free)?;
+    Ok(results)
 }
 
 /// The plan of a program with grid barriers, made once for its digest.
-pub fn plan(checked: &CheckedProgram) -> Result<Arc<Plan>, BackendError> {
+pub fn plan(valid: &ValidProgram) -> Result<Arc<Plan>, BackendError> {
     static PLANS: LazyLock<PipelineCache<Plan>> = LazyLock::new(|| PipelineCache::new(256));
-    let program = checked.valid.program();
+    let program = valid.program();
     let key = PipelineKey { program: program.digest(), backend: "grid sync", version: "1", variant: 0 };
     PLANS.get_or_compile(key, || {
         let _span = tracing::trace_span!("split", program = program.name()).entered();
@@ -248,7 +346,7 @@ impl Plan {
     #[must_use]
     pub fn bound_of(&self, segment: usize, admission: &Admission) -> Vec<(Bound, bool)> {
         let parts = self.segments[segment].parts();
-        let original = admission.program.parts();
+        let original = admission.parts();
         let place = |binding: Option<u32>| {
             admission.bindings.iter().position(|plan| original.buffer(plan.buffer).binding() == binding)
         };
@@ -339,8 +437,8 @@ pub struct StateSizes {
 
 impl StateSizes {
     fn of(layout: &Layout, admission: &Admission) -> Result<StateSizes, BackendError> {
-        let groups: u64 = admission.grid.iter().map(|count| u64::from(*count)).product();
-        let lanes = groups * admission.program.parts().workgroup_lanes();
+        let groups = admission.workgroups();
+        let lanes = groups * admission.parts().workgroup_lanes();
         let words = layout.words(lanes, groups);
         let copied = layout.uniform_words(groups) as usize * 4;
         match u32::try_from(words) {

@@ -2,10 +2,11 @@
 
 use super::run::{self, Locks};
 use super::{About, Queue, Stop, Work, in_background};
-use crate::admission::{CheckedProgram, admit, check};
+use crate::admission::{admit, valid};
 use crate::backend::{VyreBackend, private::Sealed};
 use crate::config::DispatchConfig;
 use crate::error::BackendError;
+use crate::grid_sync;
 use crate::observability::into_slots;
 use crate::pipeline::{PipelineCache, PipelineCacheSnapshot, PipelineKey};
 use crate::profile::DeviceProfile;
@@ -15,8 +16,11 @@ use crate::types::{
     ResidentSequenceTiming, Resource, TimedDispatchResult,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::time::Instant;
 use vyre_foundation::ir::Program;
+use vyre_foundation::launch::Admission;
+use vyre_foundation::validate::ValidProgram;
 
 /// A device as a backend. Clones are handles to one device.
 pub struct QueueBackend<Q: Queue> {
@@ -138,17 +142,17 @@ impl<Q: Queue> QueueBackend<Q> {
     pub(super) fn kernel(
         &self,
         queue: &Q,
-        program: &CheckedProgram,
+        valid: &ValidProgram,
         config: &DispatchConfig,
     ) -> Result<Arc<Q::Kernel>, BackendError> {
-        let stoppable = config.timeout.is_some() || config.cancel.is_some();
+        let stoppable = stoppable(config);
         let About { id, version, .. } = self.about();
-        let program_digest = program.valid.program().digest();
+        let program = valid.program();
         let key =
-            PipelineKey { program: program_digest, backend: id, version, variant: u64::from(stoppable) };
+            PipelineKey { program: program.digest(), backend: id, version, variant: u64::from(stoppable) };
         self.shared.kernels.get_or_compile(key, || {
-            let _span = tracing::trace_span!("compile", program = program.valid.program().name()).entered();
-            queue.compile(program, stoppable)
+            let _span = tracing::trace_span!("compile", program = program.name()).entered();
+            queue.compile(valid, stoppable)
         })
     }
 
@@ -204,11 +208,62 @@ impl<Q: Queue> QueueBackend<Q> {
     }
 }
 
-/// A program made ready.
+/// Whether a launch may have to end early.
+const fn stoppable(config: &DispatchConfig) -> bool {
+    config.timeout.is_some() || config.cancel.is_some()
+}
+
+/// A program made ready. It holds its kernels, so that they are compiled once, whatever the cache forgets.
 struct Pipeline<Q: Queue> {
     backend: QueueBackend<Q>,
     generation: u64,
     program: Program,
+    /// What was compiled: the program, with the workgroup size that was asked for.
+    compiled: ValidProgram,
+    /// The kernel that runs to its end, and the one that can be stopped.
+    kernels: [OnceLock<Arc<Q::Kernel>>; 2],
+}
+
+impl<Q: Queue> Pipeline<Q> {
+    /// The device, if it is still the one of this pipeline.
+    fn begin(&self) -> Result<Arc<Q>, BackendError> {
+        let queue = self.backend.queue()?;
+        if self.is_valid() {
+            return Ok(queue);
+        }
+        let backend = self.backend.about().id.to_owned();
+        Err(BackendError::PipelineInvalidated { backend })
+    }
+
+    fn kernel(&self, queue: &Q, config: &DispatchConfig) -> Result<Arc<Q::Kernel>, BackendError> {
+        let held = &self.kernels[usize::from(stoppable(config))];
+        if let Some(kernel) = held.get() {
+            return Ok(Arc::clone(kernel));
+        }
+        let kernel = self.backend.kernel(queue, &self.compiled, config)?;
+        Ok(Arc::clone(held.get_or_init(|| kernel)))
+    }
+
+    fn run(
+        &self,
+        admission: &Admission,
+        inputs: &[&[u8]],
+        config: &DispatchConfig,
+        timed: bool,
+    ) -> Result<TimedDispatchResult, BackendError> {
+        let start = Instant::now();
+        let queue = self.begin()?;
+        // Another workgroup size makes another program.
+        let kernel = match admission.program == self.compiled {
+            true => self.kernel(&queue, config)?,
+            false => self.backend.kernel(&queue, &admission.program, config)?,
+        };
+        if admission.program.facts().has_grid_sync && !run::fits(&*queue, &kernel, admission)? {
+            return grid_sync::dispatch(&self.backend, &self.program, inputs, config);
+        }
+        let host = run::Host { admission, inputs, config };
+        run::dispatch_kernel(&self.backend, &queue, kernel, &host, timed, &mut Vec::new(), start)
+    }
 }
 
 impl<Q: Queue> CompiledPipeline for Pipeline<Q> {
@@ -221,12 +276,18 @@ impl<Q: Queue> CompiledPipeline for Pipeline<Q> {
     }
 
     fn dispatch(&self, inputs: &[&[u8]], config: &DispatchConfig) -> Result<OutputBuffers, BackendError> {
-        self.backend.queue()?;
-        if !self.is_valid() {
-            let backend = self.backend.about().id.to_owned();
-            return Err(BackendError::PipelineInvalidated { backend });
-        }
-        self.backend.dispatch_borrowed(&self.program, inputs, config)
+        self.begin()?;
+        let admission = admit(&self.backend, &self.program, inputs, config)?;
+        self.run(&admission, inputs, config, false).map(|timed| timed.outputs)
+    }
+
+    fn dispatch_admitted(
+        &self,
+        admission: &Admission,
+        inputs: &[&[u8]],
+        config: &DispatchConfig,
+    ) -> Result<TimedDispatchResult, BackendError> {
+        self.run(admission, inputs, config, true)
     }
 }
 
@@ -440,8 +501,8 @@ impl<Q: Queue> VyreBackend for QueueBackend<Q> {
         outputs: &mut [&mut dyn DeviceBuffer],
         config: &DispatchConfig,
     ) -> Result<(), BackendError> {
-        let checked = check(program, config.workgroup_override)?;
-        let resources = self.resident().resources_of(&checked, inputs, outputs)?;
+        let valid = valid(program, config.workgroup_override)?;
+        let resources = self.resident().resources_of(&valid, inputs, outputs)?;
         run::dispatch_resident(self, program, &resources, config, false).map(|_| ())
     }
 
@@ -451,9 +512,11 @@ impl<Q: Queue> VyreBackend for QueueBackend<Q> {
         config: &DispatchConfig,
     ) -> Result<Option<Arc<dyn CompiledPipeline>>, BackendError> {
         let (queue, generation) = self.begin()?;
-        let checked = check(program, config.workgroup_override)?;
-        self.kernel(&queue, &checked, config)?;
-        Ok(Some(Arc::new(Pipeline { backend: self.clone(), generation, program: program.clone() })))
+        let compiled = valid(program, config.workgroup_override)?;
+        let (backend, program) = (self.clone(), program.clone());
+        let pipeline = Pipeline { backend, generation, program, compiled, kernels: Default::default() };
+        pipeline.kernel(&queue, config)?;
+        Ok(Some(Arc::new(pipeline)))
     }
 
     fn pipeline_cache_snapshot(&self) -> Option<PipelineCacheSnapshot> {
@@ -510,7 +573,7 @@ impl<Q: Queue> VyreBackend for QueueBackend<Q> {
         config: &DispatchConfig,
     ) -> Result<bool, BackendError> {
         let admission = admit(self, program, inputs, config)?;
-        if !self.about().grid_sync || !admission.program.has_grid_sync {
+        if !self.about().grid_sync || !admission.program.facts().has_grid_sync {
             return Ok(false);
         }
         let queue = self.queue()?;

@@ -16,12 +16,13 @@ mod run;
 pub use backend::QueueBackend;
 pub use pending::in_background;
 
-use crate::admission::CheckedProgram;
 use crate::config::DispatchConfig;
 use crate::error::BackendError;
 use crate::profile::DeviceProfile;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use vyre_foundation::launch::Admission;
+use vyre_foundation::validate::ValidProgram;
 
 /// A device that takes work in submissions. Any thread may call any method at any time.
 pub trait Queue: Send + Sync + Sized + 'static {
@@ -37,7 +38,7 @@ pub trait Queue: Send + Sync + Sized + 'static {
     fn allocate(&self, byte_len: usize) -> Result<Self::Memory, BackendError>;
 
     /// Compiles a program. If `stoppable`, a launch of it can be ended while it runs.
-    fn compile(&self, program: &CheckedProgram, stoppable: bool) -> Result<Self::Kernel, BackendError>;
+    fn compile(&self, program: &ValidProgram, stoppable: bool) -> Result<Self::Kernel, BackendError>;
 
     /// Does the work, in order, and returns when all of it is done. A trap in a launch is an error, and so are `stop`'s
     /// reasons to end.
@@ -138,12 +139,10 @@ impl<Q: Queue> Work<'_, Q> {
 pub struct Launch<'a, Q: Queue> {
     /// What runs.
     pub kernel: Arc<Q::Kernel>,
-    /// What the kernel was compiled from.
-    pub program: Arc<CheckedProgram>,
-    /// Workgroups along x, y and z.
-    pub grid: [u32; 3],
-    /// The bound buffers by ascending binding, with their bytes.
-    pub buffers: Vec<(&'a Q::Memory, usize)>,
+    /// The program that the kernel was compiled from, its grid, and the sizes of its buffers.
+    pub admission: &'a Admission,
+    /// The bound buffers by ascending binding.
+    pub buffers: Vec<&'a Q::Memory>,
 }
 
 /// The times of a submission.

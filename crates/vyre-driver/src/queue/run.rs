@@ -2,7 +2,7 @@
 
 use super::backend::{QueueBackend, Resident};
 use super::{Launch, Queue, Read, Stop, Times, Work};
-use crate::admission::{Admission, admit, admit_resident, check};
+use crate::admission::{admit, admit_resident, valid};
 use crate::config::DispatchConfig;
 use crate::defaults;
 use crate::error::BackendError;
@@ -16,7 +16,7 @@ use crate::types::{
 use std::sync::{Arc, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 use std::time::{Duration, Instant};
 use vyre_foundation::ir::Program;
-use vyre_foundation::launch::{indirect, indirect_grid};
+use vyre_foundation::launch::{Admission, indirect, indirect_grid};
 
 /// Runs a program on host bytes. Results go to storage of `slots` where it is large enough, which is taken from there.
 pub(super) fn dispatch<Q: Queue>(
@@ -31,9 +31,30 @@ pub(super) fn dispatch<Q: Queue>(
     let (queue, _) = backend.begin()?;
     let admission = admit(backend, program, inputs, config)?;
     let kernel = backend.kernel(&queue, &admission.program, config)?;
-    if admission.program.has_grid_sync && !fits(&*queue, &kernel, &admission)? {
+    if admission.program.facts().has_grid_sync && !fits(&*queue, &kernel, &admission)? {
         return grid_sync::dispatch(backend, program, inputs, config);
     }
+    let host = Host { admission: &admission, inputs, config };
+    dispatch_kernel(backend, &queue, kernel, &host, timed, slots, start)
+}
+
+/// A launch on host bytes.
+pub(super) struct Host<'a> {
+    pub(super) admission: &'a Admission,
+    pub(super) inputs: &'a [&'a [u8]],
+    pub(super) config: &'a DispatchConfig,
+}
+
+/// Runs a compiled program on host bytes, in one submission.
+pub(super) fn dispatch_kernel<Q: Queue>(
+    backend: &QueueBackend<Q>,
+    queue: &Q,
+    kernel: Arc<Q::Kernel>,
+    &Host { admission, inputs, config }: &Host<'_>,
+    timed: bool,
+    slots: &mut OutputBuffers,
+    start: Instant,
+) -> Result<TimedDispatchResult, BackendError> {
     let memories: Result<Vec<_>, _> =
         admission.bindings.iter().map(|plan| queue.allocate(plan.byte_len)).collect();
     let memories = memories?;
@@ -56,8 +77,7 @@ pub(super) fn dispatch<Q: Queue>(
             work.reads.push(Read { memory, offset: 0, byte_len: plan.byte_len, out });
         }
     }
-    let buffers = admission.bindings.iter().zip(&memories).map(|(plan, memory)| (memory, plan.byte_len));
-    work.launches.extend(launch_of(kernel, &admission, buffers.collect()));
+    work.launches.extend(launch_of(kernel, admission, memories.iter().collect()));
     let times = queue.submit(work, &Stop::new(config, start))?;
     backend.count(1);
     let input_bytes = inputs.iter().map(|input| input.len() as u64).sum();
@@ -75,11 +95,10 @@ fn make_room(out: &mut Vec<u8>, byte_len: usize, what: &str) -> Result<(), Backe
 /// The launch, unless its grid is empty.
 fn launch_of<'a, Q: Queue>(
     kernel: Arc<Q::Kernel>,
-    admission: &Admission,
-    buffers: Vec<(&'a Q::Memory, usize)>,
+    admission: &'a Admission,
+    buffers: Vec<&'a Q::Memory>,
 ) -> Option<Launch<'a, Q>> {
-    let program = Arc::clone(&admission.program);
-    (!admission.grid.contains(&0)).then(|| Launch { kernel, program, grid: admission.grid, buffers })
+    (!admission.grid.contains(&0)).then(|| Launch { kernel, admission, buffers })
 }
 
 /// Whether all workgroups can be on the device at once.
@@ -88,12 +107,7 @@ pub(super) fn fits<Q: Queue>(
     kernel: &Q::Kernel,
     admission: &Admission,
 ) -> Result<bool, BackendError> {
-    Ok(workgroups(admission)
-        <= queue.resident_workgroups(kernel, admission.program.parts().workgroup_lanes())?)
-}
-
-fn workgroups(admission: &Admission) -> u64 {
-    admission.grid.iter().fold(1, |product: u64, count| product.saturating_mul(u64::from(*count)))
+    Ok(admission.workgroups() <= queue.resident_workgroups(kernel, admission.parts().workgroup_lanes())?)
 }
 
 fn with_times(
@@ -175,30 +189,29 @@ impl<Q: Queue> Step<Q> {
                     Ok(indirect_grid(0, &bytes))
                 }
             })?;
-        let parts = admission.program.parts();
+        let parts = admission.parts();
         let writes = admission.bindings.iter().map(|plan| parts.buffer(plan.buffer).is_writable());
         check_aliases(resources, writes)?;
         let kernel = backend.kernel(queue, &admission.program, config)?;
-        if admission.program.has_grid_sync && !fits(queue, &kernel, &admission)? {
+        if admission.program.facts().has_grid_sync && !fits(queue, &kernel, &admission)? {
             if !backend.about().grid_sync {
                 return unsupported(backend, "grid barriers in one resident dispatch");
             }
-            let resident = queue.resident_workgroups(&kernel, admission.program.parts().workgroup_lanes())?;
-            let workgroups = workgroups(&admission);
+            let resident = queue.resident_workgroups(&kernel, admission.parts().workgroup_lanes())?;
+            let workgroups = admission.workgroups();
             return Err(BackendError::CooperativeResidencyExceeded { workgroups, resident });
         }
         Ok(Step { admission, kernel, bound })
     }
 
     fn launch(&self) -> Option<Launch<'_, Q>> {
-        let buffers = self.bound.iter().zip(&self.admission.bindings);
-        let buffers = buffers.map(|(bound, plan)| (bound.memory(), plan.byte_len)).collect();
+        let buffers = self.bound.iter().map(Bound::memory).collect();
         launch_of(Arc::clone(&self.kernel), &self.admission, buffers)
     }
 
     /// The resident memory, and whether the step may write it.
     fn pins(&self) -> impl Iterator<Item = (&Pinned<Resident<Q>>, bool)> {
-        let parts = self.admission.program.parts();
+        let parts = self.admission.parts();
         self.bound.iter().zip(&self.admission.bindings).filter_map(move |(bound, plan)| match bound {
             Bound::Resident(pinned) => Some((pinned, parts.buffer(plan.buffer).is_writable())),
             Bound::Travelling(..) => None,
@@ -395,7 +408,7 @@ fn sequence_on<Q: Queue>(
 /// for each turn.
 fn needs_host(step: &ResidentDispatchStep<'_>) -> bool {
     // What is not valid is refused either way.
-    check(step.program, None).is_ok_and(|program| program.traps)
+    valid(step.program, None).is_ok_and(|program| program.facts().traps)
         || indirect(step.program.parts()).is_some()
         || step.resources.iter().any(|resource| matches!(resource, Resource::Borrowed(_)))
 }

@@ -158,6 +158,23 @@ macro_rules! ops {
     };
 }
 
+impl OpId {
+    /// Whether all lanes of the grid take part: a grid barrier or a collective.
+    pub const fn is_grid_wide(self) -> bool {
+        match self {
+            OpId::SyncOp(op) => match op {
+                SyncOp::GridBarrier
+                | SyncOp::AllReduce
+                | SyncOp::AllGather
+                | SyncOp::ReduceScatter
+                | SyncOp::Broadcast => true,
+                SyncOp::Barrier | SyncOp::SubgroupBarrier | SyncOp::UniformLoad | SyncOp::Mma => false,
+            },
+            _ => false,
+        }
+    }
+}
+
 ops! {
     /// Ops on a lane's own values: no memory, no other lane.
     ComputeOp: Pure {

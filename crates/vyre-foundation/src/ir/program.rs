@@ -11,6 +11,7 @@
 use super::node::{Block, BufferId, Local, Node, Operand, Value};
 use super::types::DataType;
 use crate::limits;
+use crate::validate::Proof;
 use crate::wire;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::borrow::Cow;
@@ -195,7 +196,7 @@ impl fmt::Debug for Digest {
     }
 }
 
-/// An immutable program. Clones share it.
+/// An immutable program. Clones share it, with what was found out about it: see [`crate::validate`].
 #[derive(Clone)]
 pub struct Program {
     sealed: Arc<Sealed>,
@@ -203,8 +204,9 @@ pub struct Program {
 
 struct Sealed {
     parts: ProgramParts,
-    /// Of what passes made it is taken when somebody asks, and mostly nobody does.
+    /// Taken at once for what a user wrote, and on demand for what passes made, which seldom need one.
     digest: OnceLock<Digest>,
+    proof: Proof,
 }
 
 impl Program {
@@ -214,12 +216,13 @@ impl Program {
         let payload = wire::payload(&parts);
         limit("bytes of wire form", payload.len(), wire::PAYLOAD_BYTES_MAX)?;
         let digest = wire::digest(&payload).into();
-        Ok(Program { sealed: Arc::new(Sealed { parts, digest }) })
+        Ok(Program { sealed: Arc::new(Sealed { parts, digest, proof: Proof::default() }) })
     }
 
     /// Seals what passes made of a program. They are taken at their word that its wire form is not too long.
     pub(crate) fn made_by_passes(parts: ProgramParts) -> Result<Program, ProgramError> {
-        Ok(Program { sealed: Arc::new(Sealed { parts: seal(parts)?, digest: OnceLock::new() }) })
+        let (parts, digest, proof) = (seal(parts)?, OnceLock::new(), Proof::default());
+        Ok(Program { sealed: Arc::new(Sealed { parts, digest, proof }) })
     }
 
     /// The program that does nothing: one lane, no buffers, no lines.
@@ -230,6 +233,11 @@ impl Program {
     /// What the program consists of.
     pub fn parts(&self) -> &ProgramParts {
         &self.sealed.parts
+    }
+
+    /// What was found out about the program so far.
+    pub(crate) fn proof(&self) -> &Proof {
+        &self.sealed.proof
     }
 
     /// The content digest.

@@ -5,6 +5,9 @@
 //! (types and scopes), then uniformity. Each finding stands alone: a value whose type is unknown because its own line
 //! is wrong is not reported again where it is used.
 //!
+//! A program is immutable, so it keeps its verdict and the facts that each launch asks for ([`Proof`]): all clones of a
+//! program are validated once.
+//!
 //! What is checked, by code ([`RULES`] has each with a wrong and a right program):
 //!
 //! | | declarations |
@@ -60,6 +63,7 @@
 //! express at all is not here either: dangling names, recursion, oversized tables.
 
 mod body;
+mod facts;
 mod flow;
 mod header;
 mod inlined;
@@ -69,10 +73,21 @@ mod rules;
 pub mod uniformity;
 
 pub use crate::diagnostic::Rule;
+pub use facts::Facts;
 pub use rules::{RULES, explain};
 
 use crate::diagnostic::{Diagnostic, Place};
-use crate::ir::{FunctionId, Program, ProgramParts};
+use crate::ir::{FunctionId, Program, ProgramError, ProgramParts};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// What a program keeps of its validation.
+#[derive(Default)]
+pub(crate) struct Proof {
+    verdict: OnceLock<Result<(), Vec<Diagnostic>>>,
+    facts: OnceLock<Facts>,
+    /// The program with the last other workgroup size that was asked for.
+    resized: Mutex<Option<Program>>,
+}
 
 /// A program that `validate` accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -91,15 +106,22 @@ impl ValidProgram {
         self.program.parts()
     }
 
+    /// What each launch asks of the program.
+    pub fn facts(&self) -> &Facts {
+        self.program.proof().facts.get_or_init(|| Facts::of(self.parts()))
+    }
+
     /// A valid program after passes that keep it valid.
-    pub(crate) const fn made_by_passes(program: Program) -> ValidProgram {
+    pub(crate) fn made_by_passes(program: Program) -> ValidProgram {
+        // In debug builds the pass manager has validated it, and then this keeps that verdict.
+        let _ = program.proof().verdict.set(Ok(()));
         ValidProgram { program }
     }
 }
 
 /// Accepts `program`, or reports everything that is wrong with it in the order of its text.
 ///
-/// After [`FINDINGS_MAX`] findings it stops looking.
+/// After [`FINDINGS_MAX`] findings it stops. The program keeps the verdict, so asking again costs nothing.
 ///
 /// ```
 /// use vyre_foundation::{text, validate};
@@ -118,7 +140,28 @@ impl ValidProgram {
 /// );
 /// ```
 pub fn validate(program: &Program) -> Result<ValidProgram, Vec<Diagnostic>> {
-    let parts = program.parts();
+    let verdict = program.proof().verdict.get_or_init(|| check(program.parts()));
+    verdict.clone().map(|()| ValidProgram { program: program.clone() })
+}
+
+/// Whether the program has its verdict.
+pub fn is_decided(program: &Program) -> bool {
+    program.proof().verdict.get().is_some()
+}
+
+/// The program with another workgroup size: a program of its own, which this one keeps until another size is asked for.
+pub fn resized(program: &Program, workgroup: [u32; 3]) -> Result<Program, ProgramError> {
+    let mut kept = program.proof().resized.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*kept {
+        Some(found) if found.parts().workgroup == workgroup => Ok(found.clone()),
+        _ => {
+            let other = Program::new(ProgramParts { workgroup, ..program.parts().clone() })?;
+            Ok(kept.insert(other).clone())
+        }
+    }
+}
+
+fn check(parts: &ProgramParts) -> Result<(), Vec<Diagnostic>> {
     let mut findings = Findings::default();
     header::check(parts, &mut findings);
     for index in 0..parts.functions.len() {
@@ -128,7 +171,7 @@ pub fn validate(program: &Program) -> Result<ValidProgram, Vec<Diagnostic>> {
     inlined::check(parts, &mut findings);
     flow::check(parts, &mut findings);
     if findings.list.is_empty() {
-        return Ok(ValidProgram { program: program.clone() });
+        return Ok(());
     }
     findings.list.sort_by_key(|finding| text_order(finding.place));
     Err(findings.list)

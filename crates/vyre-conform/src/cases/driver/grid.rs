@@ -5,7 +5,6 @@ use crate::batch::{Plan, Track};
 use crate::judge::Answer;
 use vyre_driver::grid_sync::{
     Fixpoint, dispatch, dispatch_resident_grid_sync_fixpoint_into, dispatch_with_grid_sync_split_into,
-    has_grid_sync,
 };
 use vyre_driver::{
     BackendError, DispatchConfig, ErrorCode, OutputBuffers, ResidentReadRange, Resource, VyreBackend,
@@ -84,7 +83,7 @@ fn random_launches(plan: &Plan<'_>) -> Vec<Launch> {
     let config =
         vyre_generate::Config { indirect: false, ..super::super::random::config(plan, Track::Float, 1) };
     let cases = (0..).map(|seed| vyre_generate::seeded(seed, &config));
-    let synced = cases.filter(|case| has_grid_sync(case.program.parts()));
+    let synced = cases.filter(|case| case.valid().is_ok_and(|valid| valid.facts().has_grid_sync));
     synced.take(plan.pick(6, 60)).map(|case| (case.program, case.grid, case.buffers)).collect()
 }
 

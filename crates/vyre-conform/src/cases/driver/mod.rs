@@ -167,7 +167,7 @@ fn answer(program: &Program, grid: Option<[u32; 3]>, inputs: &[Vec<u8>]) -> Answ
     let grid = match indirect(parts) {
         Some(_) => [0; 3],
         None => {
-            let admission = vyre_foundation::launch::admit(parts, grid, inputs);
+            let admission = vyre_foundation::launch::admit_buffers(&valid, grid, inputs);
             admission.expect("the suite's own launches are admitted").grid
         }
     };
