@@ -268,9 +268,8 @@ fn a_run_validates_once_and_admits_and_compiles_once_for_each_backend() {
         let trace: serde_json::Value =
             serde_json::from_slice(&std::fs::read(folder.join("spans.json")).unwrap()).unwrap();
         let events = trace.as_array().unwrap();
-        let count = |name: &str| {
-            events.iter().filter(|event| event["name"] == name && event["ph"] == "B").count()
-        };
+        let count =
+            |name: &str| events.iter().filter(|event| event["name"] == name && event["ph"] == "B").count();
         ["validate", "admit", "compile", "launch"].map(count)
     };
     assert_eq!(counts("cpu"), [1, 1, 1, 1]);

@@ -294,6 +294,51 @@ fn copies_that_fail_are_errors() {
     assert!(!survive(&first(), 50).is_empty());
 }
 
+/// Every function of the driver may fail, and none of the errors may get lost: what follows would use memory that was not
+/// filled, or look at results that are not there.
+fn failing_calls(test: &str, step: u32) {
+    if !on_emulated(test, "sm_90", &format!("call every {step}: invalid value\n")) {
+        return;
+    }
+    // Opening fails too, now and then.
+    let backend =
+        (0..step).find_map(|_| numbered(0).ok()).expect("some of so many calls in a row do not fail");
+    let mut failed = 0;
+    for at in 0..60 {
+        match turn(&backend, at) {
+            Ok(()) => {}
+            Err(error) => {
+                failed += 1;
+                assert!(error.to_string().contains("Fix:"), "turn {at}: {error}");
+                assert_eq!(
+                    error.code() == ErrorCode::DeviceLost,
+                    backend.device_lost(),
+                    "turn {at}: {error}"
+                );
+            }
+        }
+        if backend.device_lost() {
+            (0..step).find_map(|_| backend.try_recover().ok()).expect("it recovers");
+        }
+    }
+    assert!(failed > 0, "no turn of 60 failed");
+}
+
+#[test]
+fn calls_that_fail_often_are_errors() {
+    failing_calls("calls_that_fail_often_are_errors", 41);
+}
+
+#[test]
+fn calls_that_fail_now_and_then_are_errors() {
+    failing_calls("calls_that_fail_now_and_then_are_errors", 157);
+}
+
+#[test]
+fn calls_that_fail_seldom_are_errors() {
+    failing_calls("calls_that_fail_seldom_are_errors", 379);
+}
+
 #[test]
 fn an_allocation_that_fails_once_is_tried_again() {
     let faults: String = [3, 7, 12].map(|one| format!("allocation {one}: out of memory\n")).concat();

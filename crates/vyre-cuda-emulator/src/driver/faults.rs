@@ -7,8 +7,9 @@
 //! launch 2..4: hangs
 //! allocation 5: out of memory
 //! copy 4: fails
+//! call every 50: invalid value
 //! ```
-//! Events are counted from 1 in the order of the calls, over all devices of the process; a graph's launches count when the
+//! A call is one of any function that needs a context: it returns the code, and does nothing. Events are counted from 1 in the order of the calls, over all devices of the process; a graph's launches count when the
 //! graph is launched. A code that a call itself would return comes back from the call; any other happens on the stream and
 //! poisons the context.
 //! Not here: rules that begin with `miscompile`, `crash` or `refuse`, and the indented lines below them.
@@ -30,10 +31,15 @@ enum Event {
     Launch,
     Allocation,
     Copy,
+    Call,
 }
 
-const EVENTS: [(&str, Event); 3] =
-    [("launch", Event::Launch), ("allocation", Event::Allocation), ("copy", Event::Copy)];
+const EVENTS: [(&str, Event); 4] = [
+    ("launch", Event::Launch),
+    ("allocation", Event::Allocation),
+    ("copy", Event::Copy),
+    ("call", Event::Call),
+];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
@@ -118,9 +124,19 @@ impl Hooks {
         self.next(Event::Copy)
     }
 
-    /// What happens at the next allocation of device memory, all of which is the call's own.
+    /// What happens at the next allocation of device memory.
     pub(super) fn allocation(&self) -> Call {
-        match self.next(Event::Allocation)? {
+        self.at_once(Event::Allocation)
+    }
+
+    /// What happens at the next call of any function.
+    pub(super) fn call(&self) -> Call {
+        self.at_once(Event::Call)
+    }
+
+    /// An event that is the call's own, and so returns every code from there.
+    fn at_once(&self, event: Event) -> Call {
+        match self.next(event)? {
             Some(Effect::Fail(fault)) => Err(fault),
             Some(Effect::Hang) | None => Ok(()),
         }
@@ -178,14 +194,14 @@ impl Rule {
         let when = When::parse(when.trim()).ok_or_else(wrong)?;
         let what = what.trim();
         let effect = match what {
-            "hangs" if event != Event::Allocation => Effect::Hang,
+            "hangs" if matches!(event, Event::Launch | Event::Copy) => Effect::Hang,
             _ => {
                 let known = FAULTS.iter().find(|(known, _)| *known == what);
                 let names: Vec<_> = FAULTS.iter().map(|(name, _)| *name).collect();
                 let unknown = || {
                     let what = what.escape_debug();
                     format!(
-                        "`{what}` is no fault. Fix: use `hangs` (not for allocations) or one of {}",
+                        "`{what}` is no fault. Fix: use `hangs` (for launches and copies) or one of {}",
                         names.join(", ")
                     )
                 };
@@ -226,6 +242,7 @@ mod tests {
             "load 3: lost",
             "launch 5..3: lost",
             "allocation 1: hangs",
+            "call 1: hangs",
             "  x",
         ] {
             let error = Hooks::parse(&format!("\n{rule}\n")).err().unwrap_or_default();

@@ -108,6 +108,7 @@ fn with_context(body: impl FnOnce(&Arc<Context>) -> Call) -> u32 {
     with_driver(|driver| {
         let context = context::current(driver)?;
         context.check()?;
+        driver.hooks.call()?;
         body(&context)
     })
 }
