@@ -19,9 +19,8 @@ use vyre_driver::{
 use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::{Buffer, BufferKind, Node, Program, ProgramParts, walk};
 use vyre_foundation::launch::{Admission, bound_buffers};
-use vyre_foundation::opt::optimise;
 use vyre_foundation::validate::ValidProgram;
-use vyre_lower::traps::{Numbered, number};
+use vyre_lower::prepare::{Prepared, Target, prepare};
 
 /// Makes machine code for this host.
 pub(crate) struct Compiler {
@@ -106,17 +105,15 @@ impl Compiler {
     fn compile(&self, valid: &ValidProgram, watch: &Watch) -> Result<Pipeline, BackendError> {
         let parts = valid.parts();
         let failed = |message: String| BackendError::CompileFailed { backend: ID.to_owned(), message };
-        let Numbered { program, traps } = number(valid).map_err(|error| failed(error.to_string()))?;
-        watch.check()?;
-        let program = optimise(&program);
+        let prepared = prepare(valid, &Target::NATIVE).map_err(|error| failed(error.to_string()))?;
         watch.check()?;
         let (mut lines, mut loops) = (0, false);
-        walk(&program.parts().body.block, |_, _, node| {
+        walk(&prepared.program.parts().body.block, |_, _, node| {
             lines += 1;
             loops |= matches!(node, Node::For { .. });
         });
         let bound = bound_buffers(parts);
-        let (code, scratch_bytes) = self.emit(&program, &|| watch.check())?;
+        let (code, scratch_bytes) = self.emit(&prepared, &|| watch.check())?;
         Ok(Pipeline {
             code: Executable::new(&code).map_err(failed)?,
             scratch_bytes,
@@ -124,7 +121,7 @@ impl Compiler {
             bound: bound.iter().map(|id| (id.index(), parts.buffer(*id).ty.bytes().max(1))).collect(),
             tables: tables(parts),
             group_lanes: parts.workgroup_lanes(),
-            traps,
+            traps: prepared.traps,
             lines,
             loops,
         })
@@ -134,36 +131,36 @@ impl Compiler {
     /// does, unless that one is asked for by name.
     pub(crate) fn emit(
         &self,
-        program: &ValidProgram,
+        prepared: &Prepared,
         check: &dyn Fn() -> Result<(), BackendError>,
     ) -> Result<(MachineCode, u64), BackendError> {
         let failed = |message: String| BackendError::CompileFailed { backend: ID.to_owned(), message };
         if let Some(native) = self.native {
-            let function = self.lower(program, native_shape(native))?;
+            let function = self.lower(prepared, native_shape(native))?;
             check()?;
             match emit_native(native, &function) {
                 Ok(code) => return Ok((code, function.scratch_bytes)),
                 Err(reason) if self.forced => return Err(failed(reason)),
                 Err(reason) => {
                     tracing::warn!(
-                        program = program.parts().name.as_ref() as &str,
+                        program = prepared.program.parts().name.as_ref() as &str,
                         reason,
                         "compiled by the portable emitter"
                     );
                 }
             }
         }
-        let function = self.lower(program, portable::SHAPE)?;
+        let function = self.lower(prepared, portable::SHAPE)?;
         check()?;
         Ok((self.portable.compile(&function).map_err(failed)?, function.scratch_bytes))
     }
 
-    fn lower(&self, program: &ValidProgram, mut shape: Shape) -> Result<Function, BackendError> {
+    fn lower(&self, prepared: &Prepared, mut shape: Shape) -> Result<Function, BackendError> {
         if self.vectors > 0 {
             // Asked for, so registers have no say.
             (shape.vectors_max, shape.registers) = (self.vectors.next_power_of_two().min(16), u32::MAX);
         }
-        lower(program, shape)
+        lower(prepared, shape)
             .map_err(|name| BackendError::UnsupportedFeature { name, backend: ID.to_owned() })
     }
 }

@@ -29,15 +29,13 @@ mod sync;
 mod tensor;
 mod wide;
 
-use crate::soften::{SoftenError, soften_where};
-use crate::traps::{self, Numbered};
+use crate::prepare::{NativeFloats, PrepareError, Prepared, Target, prepare};
 use body::Emit;
 use coarse::Coarse;
 use std::fmt::Write;
 use vyre_foundation::diagnostic::Place;
-use vyre_foundation::ir::{BufferId, BufferKind, ComputeOp, DataType, ProgramParts, walk};
+use vyre_foundation::ir::{BufferId, BufferKind, DataType, ProgramParts, walk};
 use vyre_foundation::launch::bound_buffers;
-use vyre_foundation::opt;
 use vyre_foundation::validate::ValidProgram;
 
 /// What to emit for.
@@ -80,17 +78,16 @@ pub struct Module {
     pub traps: Vec<(u32, Place)>,
 }
 
+/// What is native in PTX. There is no instruction for the exact remainder of floats.
+pub const TARGET: Target<'static> = Target { floats: NativeFloats::AllButRem, ..Target::NATIVE };
+
 /// The kernel's name in every module.
 const ENTRY: &str = "vyre_kernel";
 
 /// Lowers a program. It fails only for programs close to the limits of the language, and says why.
-pub fn lower(program: &ValidProgram, options: &Options) -> Result<Module, SoftenError> {
-    let Numbered { program, traps } = traps::number(program)?;
-    // There is no instruction for the exact remainder.
-    let program = soften_where(&program, &|_| false, &|op, _, _| op == ComputeOp::Rem)?;
-    let program = opt::optimise(&program);
+pub fn lower(program: &ValidProgram, options: &Options) -> Result<Module, PrepareError> {
+    let Prepared { program, facts, traps, .. } = prepare(program, &TARGET)?;
     let parts = program.parts();
-    let facts = opt::range::analyse(&program);
     let layout = tensor::Layout::of(parts, options);
     let shared = shared_offsets(parts, &layout);
     let mut cooperative = false;

@@ -33,11 +33,10 @@ mod together;
 use crate::bindings::{self, LongTables, needs_lock};
 use crate::floats::{FloatOp, Floats, How};
 use crate::nesting::nesting;
-use crate::soften::{SoftenError, softened};
-use crate::traps::{self, Numbered};
+use crate::prepare::{NativeFloats, PrepareError, Prepared, Target, prepare};
 use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::{DataType, MemoryOrdering, Node, ProgramParts, collective, walk};
-use vyre_foundation::opt::{self, Pass, optimise_with};
+use vyre_foundation::opt::Pass;
 use vyre_foundation::validate::ValidProgram;
 
 /// How workgroups of the program relate to those of the launch.
@@ -50,6 +49,29 @@ pub enum Form {
     OneWorkgroup,
     /// One for one, for the [`bindings`] of our own driver. There is no lookup data.
     Driver,
+}
+
+impl Form {
+    /// What is native in the form: no floats. For our own driver programs are optimised, but loops stay loops: a float op of
+    /// a body that is written out becomes a software one each time, and those are long.
+    pub const fn target(self) -> Target<'static> {
+        const PASSES: [Pass; 9] = [
+            Pass::Inline,
+            Pass::Fold,
+            Pass::Forward,
+            Pass::IfConvert,
+            Pass::Algebra,
+            Pass::Range,
+            Pass::Cse,
+            Pass::Licm,
+            Pass::Dce,
+        ];
+        let (numbers_traps, passes): (_, &[Pass]) = match self {
+            Form::Driver => (true, &PASSES),
+            Form::Grid | Form::OneWorkgroup => (false, &[Pass::Inline]),
+        };
+        Target { numbers_traps, passes, floats: NativeFloats::None, tidy: &[] }
+    }
 }
 
 /// What to write.
@@ -141,8 +163,8 @@ pub enum LowerError {
         binding: u32,
     },
     /// The program could not be brought into the form that is written.
-    #[error("{0}")]
-    Rewrite(String),
+    #[error(transparent)]
+    Rewrite(#[from] PrepareError),
 }
 
 /// The blocks that may nest in a program: WGSL's 127 braces less those around the body.
@@ -169,21 +191,12 @@ pub fn lower(program: &ValidProgram, options: &Options) -> Result<Shader, LowerE
     if let Some(binding @ 0..=2) = options.lookup_binding {
         return Err(LowerError::LookupBinding { binding });
     }
-    let rewrite = |error: SoftenError| LowerError::Rewrite(error.to_string());
-    let Numbered { program: prepared, traps } = match options.form {
-        Form::Driver => traps::number(program).map_err(rewrite)?,
-        Form::Grid | Form::OneWorkgroup => Numbered { program: inlined(program)?, traps: Vec::new() },
-    };
-    let prepared = match options.form {
-        Form::Driver => optimised(&prepared)?,
-        Form::Grid | Form::OneWorkgroup => prepared,
-    };
-    let (softened, softs) = softened(&prepared).map_err(rewrite)?;
+    let Prepared { program: prepared, facts, traps, library } = prepare(program, &options.form.target())?;
     let natives = match options.form {
-        Form::Driver => native::chosen(&softs, &options.floats),
-        Form::Grid | Form::OneWorkgroup => vec![None; softs.len()],
+        Form::Driver => native::chosen(&library, &options.floats),
+        Form::Grid | Form::OneWorkgroup => vec![None; library.len()],
     };
-    let parts = softened.parts();
+    let parts = prepared.parts();
     let tables = match options.form {
         Form::Driver => LongTables::new(parts),
         Form::Grid | Form::OneWorkgroup => LongTables::default(),
@@ -213,24 +226,11 @@ pub fn lower(program: &ValidProgram, options: &Options) -> Result<Shader, LowerE
         Some(error) => Err(error),
         None => {
             (shader.source, shader.workgroup_bytes) =
-                module::write(program, &softened, &natives, options, &shader, &tables);
+                module::write(program, &prepared, &facts, &natives, options, &shader, &tables);
             shader.tables = tables.words;
             Ok(shader)
         }
     }
-}
-
-/// Optimised, but loops stay loops: a float op of a body that is written out becomes a softened one each time, and those
-/// are long.
-fn optimised(program: &ValidProgram) -> Result<ValidProgram, LowerError> {
-    let passes: Vec<Pass> = opt::SCHEDULE.iter().filter(|pass| pass.name != "unroll").copied().collect();
-    optimise_with(program, &passes, &mut |_, _| {}).map_err(|broken| LowerError::Rewrite(broken.to_string()))
-}
-
-fn inlined(program: &ValidProgram) -> Result<ValidProgram, LowerError> {
-    let inline = Pass::from_name("inline").expect("the optimiser has it");
-    optimise_with(program, &[*inline], &mut |_, _| {})
-        .map_err(|broken| LowerError::Rewrite(broken.to_string()))
 }
 
 fn refusal(form: Form, node: &Node) -> Option<LowerError> {

@@ -4,7 +4,7 @@
 //! where the language shows them: in stores to storage buffers and in bitcasts. 16-bit floats keep their upper half zero
 //! in registers. Private arrays of them lie two to a word, because arrays have no 16-bit elements and must not grow.
 
-use super::{Calls, Routine, Soft, What, in_memory, in_register};
+use super::{Calls, LibraryFunction, Routine, What, in_memory, in_register};
 use vyre_foundation::ir::{
     Args, Block, Body, BufferId, BuiltinOp, ComputeOp, DataType, Function, Literal, Local, MemoryOrdering,
     Node, Operand, ProgramParts, ReduceOp, SubgroupOp, Value, collective, value_types,
@@ -20,7 +20,7 @@ enum Span {
 }
 
 /// Rewrites one body.
-pub(super) struct Softener<'a> {
+pub(super) struct Rewriter<'a> {
     parts: &'a ProgramParts,
     what: &'a What<'a>,
     calls: &'a mut Calls,
@@ -56,17 +56,17 @@ const fn infinity(ty: DataType) -> u64 {
     identity(ReduceOp::Min, ty)
 }
 
-impl<'a> Softener<'a> {
+impl<'a> Rewriter<'a> {
     pub(super) fn new(
         parts: &'a ProgramParts,
         what: &'a What<'a>,
         function: Option<&'a Function>,
         calls: &'a mut Calls,
-    ) -> Softener<'a> {
+    ) -> Rewriter<'a> {
         let source = function.map_or(&parts.body, |function| &function.body);
         let types = value_types(source, function, &parts.functions);
         let out = Body { block: Block::new(), values: source.values.clone(), locals: source.locals.clone() };
-        Softener { parts, what, calls, source, types, out, packed: vec![0; source.locals.len()] }
+        Rewriter { parts, what, calls, source, types, out, packed: vec![0; source.locals.len()] }
     }
 
     /// The body without floats.
@@ -170,7 +170,7 @@ impl<'a> Softener<'a> {
     }
 
     fn call(&mut self, routine: Routine, ty: DataType, args: &[Operand]) -> Operand {
-        let function = self.calls.id(Soft { routine, ty });
+        let function = self.calls.id(LibraryFunction { routine, ty });
         self.assign(|result| Node::Call { result: Some(result), function, args: args.to_vec() })
     }
 
