@@ -6,20 +6,22 @@
 //! | --- | --- | --- |
 //! | number | traps get numbers in program order, which devices record; functions are inlined if there are traps | [`Target::numbers_traps`] |
 //! | optimise | the passes of `vyre_foundation::opt` | [`Target::passes`] |
+//! | legalise | ops that the device lacks become lines of others | [`Target::products`], [`Target::exclusive_scans`] |
 //! | software floats | floats that the device lacks become their bits, and their ops calls of functions over integers | [`Target::floats`] |
-//! | tidy | passes over what the step before has written, if it has written anything | [`Target::tidy`] |
+//! | tidy | passes over what the two steps before have written, if they have written anything | [`Target::tidy`] |
 //! | facts | the accesses that are proven to stay in bounds | |
 //!
 //! After each step the program is an ordinary valid program that gives the same bytes, or the same trap, so the reference
 //! interpreter can check all of it.
 
+mod legalise;
 mod software_floats;
 mod traps;
 
-use crate::spirv;
+use crate::{ptx, spirv};
 pub(crate) use software_floats::{LibraryFunction, Routine};
 use vyre_foundation::diagnostic::Place;
-use vyre_foundation::ir::{ComputeOp, DataType};
+use vyre_foundation::ir::{ComputeOp, DataType, Node, ProgramParts};
 use vyre_foundation::opt::range::{self, AccessFacts};
 use vyre_foundation::opt::{Draft, Pass};
 use vyre_foundation::validate::ValidProgram;
@@ -33,14 +35,46 @@ pub struct Target<'a> {
     pub passes: &'a [Pass],
     /// The floats that the emitter takes.
     pub floats: NativeFloats<'a>,
-    /// The passes over a program that has software floats.
+    /// Tile products that the emitter takes.
+    pub products: NativeProducts<'a>,
+    /// Whether the emitter takes exclusive scans of subgroups. It always takes inclusive ones.
+    pub exclusive_scans: bool,
+    /// The passes over a program with legalised ops or software floats.
     pub tidy: &'a [Pass],
 }
 
 impl Target<'_> {
     /// Everything is native, and all passes are run.
-    pub const NATIVE: Target<'static> =
-        Target { numbers_traps: true, passes: &Pass::ALL, floats: NativeFloats::All, tidy: &Pass::ALL };
+    pub const NATIVE: Target<'static> = Target {
+        numbers_traps: true,
+        passes: &Pass::ALL,
+        floats: NativeFloats::All,
+        products: NativeProducts::All,
+        exclusive_scans: true,
+        tidy: &Pass::ALL,
+    };
+}
+
+/// Tile products that an emitter takes.
+#[derive(Clone, Copy, Debug)]
+pub enum NativeProducts<'a> {
+    /// All of them.
+    All,
+    /// Those that tensor cores do.
+    TensorCores(&'a ptx::Options),
+    /// None.
+    None,
+}
+
+impl NativeProducts<'_> {
+    /// Whether the line, a tile product of the program, is taken.
+    fn has(self, parts: &ProgramParts, product: &Node) -> bool {
+        match self {
+            NativeProducts::All => true,
+            NativeProducts::TensorCores(options) => options.has_product(parts, product),
+            NativeProducts::None => false,
+        }
+    }
 }
 
 /// Float ops that an emitter takes.
@@ -126,17 +160,18 @@ pub fn prepare(program: &ValidProgram, target: &Target<'_>) -> Result<Prepared, 
     if !target.passes.is_empty() {
         draft.optimise(target.passes);
     }
+    let mut untidy = legalise::legalise(&mut draft, target);
     let mut program = draft.finish();
     let mut library = vec![None; program.parts().functions.len()];
     if let Some(rewritten) = software_floats::rewrite(program.parts(), target.floats)? {
-        (program, library) = rewritten;
-        if !target.tidy.is_empty() {
-            let mut draft = Draft::new(&program);
-            draft.optimise(target.tidy);
-            program = draft.finish();
-            if program.parts().functions.is_empty() {
-                library.clear();
-            }
+        ((program, library), untidy) = (rewritten, true);
+    }
+    if untidy && !target.tidy.is_empty() {
+        let mut draft = Draft::new(&program);
+        draft.optimise(target.tidy);
+        program = draft.finish();
+        if program.parts().functions.is_empty() {
+            library.clear();
         }
     }
     let facts = range::analyse(&program);

@@ -29,12 +29,12 @@ mod sync;
 mod tensor;
 mod wide;
 
-use crate::prepare::{NativeFloats, PrepareError, Prepared, Target, prepare};
+use crate::prepare::{NativeFloats, NativeProducts, PrepareError, Prepared, Target, prepare};
 use body::Emit;
 use coarse::Coarse;
 use std::fmt::Write;
 use vyre_foundation::diagnostic::Place;
-use vyre_foundation::ir::{BufferId, BufferKind, DataType, ProgramParts, walk};
+use vyre_foundation::ir::{BufferId, BufferKind, DataType, Node, ProgramParts, walk};
 use vyre_foundation::launch::bound_buffers;
 use vyre_foundation::validate::ValidProgram;
 
@@ -50,6 +50,20 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options { sm: 70, poll: false }
+    }
+}
+
+impl Options {
+    /// What is native. There is no instruction for the exact remainder of floats.
+    pub const fn target(&self) -> Target<'_> {
+        let products = NativeProducts::TensorCores(self);
+        Target { floats: NativeFloats::AllButRem, products, ..Target::NATIVE }
+    }
+
+    /// Whether tensor cores do a tile product.
+    pub(crate) fn has_product(&self, parts: &ProgramParts, product: &Node) -> bool {
+        // What four warps can do together, single warps can do as well.
+        tensor::Plan::of_line(parts, self, 1, product).is_some()
     }
 }
 
@@ -78,20 +92,17 @@ pub struct Module {
     pub traps: Vec<(u32, Place)>,
 }
 
-/// What is native in PTX. There is no instruction for the exact remainder of floats.
-pub const TARGET: Target<'static> = Target { floats: NativeFloats::AllButRem, ..Target::NATIVE };
-
 /// The kernel's name in every module.
 const ENTRY: &str = "vyre_kernel";
 
 /// Lowers a program. It fails only for programs close to the limits of the language, and says why.
 pub fn lower(program: &ValidProgram, options: &Options) -> Result<Module, PrepareError> {
-    let Prepared { program, facts, traps, .. } = prepare(program, &TARGET)?;
+    let Prepared { program, facts, traps, .. } = prepare(program, &options.target())?;
     let parts = program.parts();
     let layout = tensor::Layout::of(parts, options);
     let shared = shared_offsets(parts, &layout);
     let mut cooperative = false;
-    walk(&parts.body.block, |_, _, node| cooperative |= sync::is_grid_step(node));
+    walk(&parts.body.block, |_, _, node| cooperative |= sync::is_grid_barrier(node));
     let alone = Coarse::none(parts);
     let coarse = Coarse::plan(parts).unwrap_or_else(|| Coarse::none(parts));
     let neighbours = wide::Neighbours::find(parts);

@@ -36,10 +36,10 @@ mod words;
 use crate::bindings::{Bindings, LongTables};
 use crate::floats::{FloatOp, Floats, How};
 use crate::nesting::nesting;
-use crate::prepare::{NativeFloats, PrepareError, Prepared, Target, prepare};
+use crate::prepare::{NativeFloats, NativeProducts, PrepareError, Prepared, Target, prepare};
 use module::Written;
 use vyre_foundation::diagnostic::Place;
-use vyre_foundation::ir::{AtomicOp, ComputeOp, DataType, MemoryOrdering, Node, collective, walk};
+use vyre_foundation::ir::{AtomicOp, ComputeOp, DataType, MemoryOrdering, Node, walk};
 use vyre_foundation::opt::Pass;
 use vyre_foundation::validate::ValidProgram;
 
@@ -92,7 +92,13 @@ impl Options {
     /// program.
     pub const fn target(&self) -> Target<'_> {
         const TIDY: [Pass; 5] = [Pass::Fold, Pass::Algebra, Pass::Range, Pass::Cse, Pass::Dce];
-        Target { floats: NativeFloats::Spirv(self), tidy: &TIDY, ..Target::NATIVE }
+        Target {
+            floats: NativeFloats::Spirv(self),
+            products: NativeProducts::None,
+            exclusive_scans: false,
+            tidy: &TIDY,
+            ..Target::NATIVE
+        }
     }
 
     /// Whether values of a float type are their bits.
@@ -273,5 +279,5 @@ fn refusal(node: &Node, options: &Options) -> Option<LowerError> {
 }
 
 fn takes_the_grid_together(node: &Node) -> bool {
-    matches!(node, Node::Barrier { ordering: MemoryOrdering::GridSync } | collective!())
+    matches!(node, Node::Barrier { ordering: MemoryOrdering::GridSync })
 }

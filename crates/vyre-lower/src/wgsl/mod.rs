@@ -12,7 +12,7 @@
 //! | `body` | the lines of a body |
 //! | `compute` | the ops on a lane's own values |
 //! | `native` | the device's own f32 in the place of softened ones |
-//! | `together` | barriers, subgroup ops, `uniform_load`, `mma`, collectives |
+//! | `together` | barriers, subgroup ops, `uniform_load` |
 //! | `library` and the `.wgsl` files | functions that shaders may need |
 //! | `names` | identifiers |
 //!
@@ -33,9 +33,9 @@ mod together;
 use crate::bindings::{self, LongTables, needs_lock};
 use crate::floats::{FloatOp, Floats, How};
 use crate::nesting::nesting;
-use crate::prepare::{NativeFloats, PrepareError, Prepared, Target, prepare};
+use crate::prepare::{NativeFloats, NativeProducts, PrepareError, Prepared, Target, prepare};
 use vyre_foundation::diagnostic::Place;
-use vyre_foundation::ir::{DataType, MemoryOrdering, Node, ProgramParts, collective, walk};
+use vyre_foundation::ir::{DataType, MemoryOrdering, Node, ProgramParts, walk};
 use vyre_foundation::opt::Pass;
 use vyre_foundation::validate::ValidProgram;
 
@@ -70,7 +70,14 @@ impl Form {
             Form::Driver => (true, &PASSES),
             Form::Grid | Form::OneWorkgroup => (false, &[Pass::Inline]),
         };
-        Target { numbers_traps, passes, floats: NativeFloats::None, tidy: &[] }
+        Target {
+            numbers_traps,
+            passes,
+            floats: NativeFloats::None,
+            products: NativeProducts::None,
+            exclusive_scans: false,
+            tidy: &[],
+        }
     }
 }
 
@@ -244,7 +251,7 @@ fn refusal(form: Form, node: &Node) -> Option<LowerError> {
 }
 
 fn takes_the_grid_together(node: &Node) -> bool {
-    matches!(node, Node::Barrier { ordering: MemoryOrdering::GridSync } | collective!())
+    matches!(node, Node::Barrier { ordering: MemoryOrdering::GridSync })
 }
 
 /// The logical subgroup width; 1 where none is declared.

@@ -234,10 +234,6 @@ impl Lower<'_> {
             }
             ComputeOp::Min => self.b.int(min, a, b),
             ComputeOp::Max => self.b.int(max, a, b),
-            ComputeOp::Clamp => {
-                let above = self.b.int(max, a, b);
-                self.b.int(min, above, x[2])
-            }
             ComputeOp::AddSat | ComputeOp::SubSat => self.saturating(op, signed, a, b),
             ComputeOp::Shl => self.shift_modulo(ShiftOp::Shl, a, b),
             ComputeOp::Shr => self.shift_modulo(shr, a, b),
@@ -265,7 +261,7 @@ impl Lower<'_> {
             ComputeOp::Le => self.b.cmp(le, a, b),
             ComputeOp::Gt => self.b.cmp(lt, b, a),
             ComputeOp::Ge => self.b.cmp(le, b, a),
-            other => unreachable!("the op table has no {} of integers", other.info().name),
+            other => unreachable!("prepared: no {} of integers", other.info().name),
         }
     }
 
@@ -393,10 +389,6 @@ impl Lower<'_> {
             ComputeOp::Rem => exact(self, FloatOp::Rem, a, b),
             ComputeOp::Min => exact(self, FloatOp::Min, a, b),
             ComputeOp::Max => exact(self, FloatOp::Max, a, b),
-            ComputeOp::Clamp => {
-                let above = exact(self, FloatOp::Max, a, b);
-                exact(self, FloatOp::Min, above, x[2])
-            }
             ComputeOp::Neg => self.b.int_const(IntOp::Xor, a, sign),
             ComputeOp::Abs => self.b.int_const(IntOp::And, a, sign - 1),
             ComputeOp::Copysign => {
@@ -440,7 +432,7 @@ impl Lower<'_> {
             ComputeOp::Le => compare(self, FloatCond::Le, a, b),
             ComputeOp::Gt => compare(self, FloatCond::Lt, b, a),
             ComputeOp::Ge => compare(self, FloatCond::Le, b, a),
-            other => unreachable!("the op table has no {} of floats", other.info().name),
+            other => unreachable!("prepared: no {} of floats", other.info().name),
         }
     }
 

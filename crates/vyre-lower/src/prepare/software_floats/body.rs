@@ -4,20 +4,12 @@
 //! where the language shows them: in stores to storage buffers and in bitcasts. 16-bit floats keep their upper half zero
 //! in registers. Private arrays of them lie two to a word, because arrays have no 16-bit elements and must not grow.
 
-use super::{Calls, LibraryFunction, Routine, What, in_memory, in_register};
+use super::{Calls, LibraryFunction, Routine, What, in_register};
 use vyre_foundation::ir::{
-    Args, Block, Body, BufferId, BuiltinOp, ComputeOp, DataType, Function, Literal, Local, MemoryOrdering,
-    Node, Operand, ProgramParts, ReduceOp, SubgroupOp, Value, collective, value_types,
+    Args, Block, Body, BufferId, ComputeOp, DataType, Function, Literal, Local, Node, Operand, ProgramParts,
+    ReduceOp, Value, collective, value_types,
 };
 use vyre_foundation::scalar::identity;
-
-/// How a subgroup op combines lanes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Span {
-    All,
-    Inclusive,
-    Exclusive,
-}
 
 /// Rewrites one body.
 pub(super) struct Rewriter<'a> {
@@ -84,7 +76,11 @@ impl<'a> Rewriter<'a> {
     fn node(&mut self, node: &Node) {
         match node {
             Node::Compute { result, op, ty, args } => self.compute(*result, *op, *ty, args),
-            Node::Subgroup { result, op, ty, args } => self.subgroup(*result, *op, *ty, args),
+            Node::Subgroup { result, op, ty, args } => {
+                let (ty, args) =
+                    (self.what.in_register(*ty), args.iter().map(|arg| self.bits(*arg)).collect());
+                self.push(Node::Subgroup { result: *result, op: *op, ty, args });
+            }
             Node::Store { ty, buffer, index, value } => self.store(*ty, *buffer, *index, *value),
             Node::Var { local, ty, len: Some(len), init } if self.is_packed(*ty) => {
                 self.array(*local, *len, *init)
@@ -94,14 +90,6 @@ impl<'a> Rewriter<'a> {
             }
             Node::Set { ty, local, index: Some(index), value } if self.is_packed(*ty) => {
                 self.array_set(*local, *index, *value);
-            }
-            Node::AllReduce { ty, dst, src, .. }
-            | Node::AllGather { ty, dst, src }
-            | Node::ReduceScatter { ty, dst, src, .. }
-            | Node::Broadcast { ty, dst, src, .. }
-                if self.what.is_soft(*ty) =>
-            {
-                self.copy(*ty, *dst, *src);
             }
             Node::If { cond, then, otherwise } => {
                 let (then, otherwise) = (self.block(then), self.block(otherwise));
@@ -262,10 +250,6 @@ impl<'a> Rewriter<'a> {
             ComputeOp::Abs => self.magnitude(ty, args[0]),
             ComputeOp::Min => self.call(Routine::Min, ty, args),
             ComputeOp::Max => self.call(Routine::Max, ty, args),
-            ComputeOp::Clamp => {
-                let raised = self.call(Routine::Max, ty, &args[..2]);
-                self.call(Routine::Min, ty, &[raised, args[2]])
-            }
             ComputeOp::Eq => self.call(Routine::Eq, ty, args),
             ComputeOp::Ne => {
                 let equal = self.call(Routine::Eq, ty, args);
@@ -314,6 +298,7 @@ impl<'a> Rewriter<'a> {
             | ComputeOp::Extract
             | ComputeOp::Insert
             | ComputeOp::Dot4 => unreachable!("{op:?} has no float operands"),
+            ComputeOp::Clamp => unreachable!("legalised: a maximum and a minimum"),
         }
     }
 
@@ -408,77 +393,6 @@ impl<'a> Rewriter<'a> {
         let value = self.op(ComputeOp::Insert, U32, [held, bits(value), place, word(16)]);
         self.push(Node::Set { ty: U32, local, index: Some(at), value });
     }
-
-    fn subgroup(&mut self, result: Value, op: SubgroupOp, ty: DataType, args: &[Operand]) {
-        let native = !self.what.is_soft(ty);
-        let folds = |fold: &ReduceOp| !native || self.what.is_soft_op(fold.op(), ty, ty);
-        let fold = fold(op).filter(|(_, fold, _)| ty.is_float() && folds(fold));
-        let Some((span, fold, routine)) = fold else {
-            let args = args.iter().map(|arg| self.bits(*arg)).collect();
-            return self.push(Node::Subgroup { result, op, ty: self.what.in_register(ty), args });
-        };
-        let fresh = self.out.values.len();
-        let width = self.parts.subgroup.expect("validated: subgroup ops have a declared width");
-        let lane = self.assign(|result| Node::Builtin { result, op: BuiltinOp::SubgroupLane, axis: None });
-        let mut x = self.all_bits(args[0]);
-        let word = in_register(ty);
-        let distances = std::iter::successors(Some(1), |d| Some(2 * d)).take_while(|d| *d < width);
-        for distance in distances {
-            let distance = self::word(distance);
-            if span == Span::All {
-                let other = self.shuffled(word, x, ComputeOp::Xor, lane, distance);
-                x = self.call(routine, ty, &[x, other]);
-            } else {
-                let below = self.shuffled(word, x, ComputeOp::Sub, lane, distance);
-                let folded = self.call(routine, ty, &[below, x]);
-                let reached = self.op(ComputeOp::Ge, U32, [lane, distance]);
-                x = self.op(ComputeOp::Select, word, [reached, folded, x]);
-            }
-        }
-        if span == Span::Exclusive {
-            let below = self.shuffled(word, x, ComputeOp::Sub, lane, self::word(1));
-            let first = self.op(ComputeOp::Eq, U32, [lane, self::word(0)]);
-            x = self.op(ComputeOp::Select, word, [first, literal(word, identity(fold, ty)), below]);
-        }
-        self.bind(result, ty, x, fresh, native);
-    }
-
-    /// `x` of the lane that `op` makes of this lane's number and a distance.
-    fn shuffled(
-        &mut self,
-        ty: DataType,
-        x: Operand,
-        op: ComputeOp,
-        lane: Operand,
-        distance: Operand,
-    ) -> Operand {
-        let other = self.op(op, U32, [lane, distance]);
-        let args = [x, other].into_iter().collect();
-        self.assign(|result| Node::Subgroup { result, op: SubgroupOp::Shuffle, ty, args })
-    }
-
-    /// A collective of one rank: the first workgroup copies what both buffers have, NaNs made canonical.
-    fn copy(&mut self, ty: DataType, dst: BufferId, src: BufferId) {
-        self.push(Node::Barrier { ordering: MemoryOrdering::GridSync });
-        let dst_len = self.assign(|result| Node::Len { result, buffer: dst });
-        let src_len = self.assign(|result| Node::Len { result, buffer: src });
-        let len = self.op(ComputeOp::Min, U32, [dst_len, src_len]);
-        let group = self.assign(|result| Node::Builtin { result, op: BuiltinOp::WorkgroupIndex, axis: None });
-        let cond = self.op(ComputeOp::Eq, U32, [group, word(0)]);
-        let outer = std::mem::take(&mut self.out.block);
-        let lane = self.assign(|result| Node::Builtin { result, op: BuiltinOp::LocalIndex, axis: None });
-        let counter = self.out.new_value("at");
-        let before = std::mem::take(&mut self.out.block);
-        let index = counter.into();
-        let element = self.assign(|result| Node::Load { result, ty: in_memory(ty), buffer: src, index });
-        self.store(ty, dst, index, element);
-        let body = std::mem::replace(&mut self.out.block, before);
-        let step = self.parts.workgroup_lanes() as u32;
-        self.push(Node::For { counter, lo: lane, hi: len, step, body });
-        let then = std::mem::replace(&mut self.out.block, outer);
-        self.push(Node::If { cond, then, otherwise: Block::new() });
-        self.push(Node::Barrier { ordering: MemoryOrdering::GridSync });
-    }
 }
 
 /// An operand with a float literal as its bits.
@@ -487,38 +401,4 @@ fn bits(operand: Operand) -> Operand {
         Operand::Literal(constant) => literal(in_register(constant.ty()), constant.bits()),
         Operand::Value(_) => operand,
     }
-}
-
-/// What a subgroup op folds lanes with, if it folds floats.
-const fn fold(op: SubgroupOp) -> Option<(Span, ReduceOp, Routine)> {
-    use {ReduceOp as R, Routine as F};
-    Some(match op {
-        SubgroupOp::ReduceAdd => (Span::All, R::Add, F::Add),
-        SubgroupOp::ReduceMul => (Span::All, R::Mul, F::Mul),
-        SubgroupOp::ReduceMin => (Span::All, R::Min, F::Min),
-        SubgroupOp::ReduceMax => (Span::All, R::Max, F::Max),
-        SubgroupOp::InclusiveAdd => (Span::Inclusive, R::Add, F::Add),
-        SubgroupOp::InclusiveMul => (Span::Inclusive, R::Mul, F::Mul),
-        SubgroupOp::InclusiveMin => (Span::Inclusive, R::Min, F::Min),
-        SubgroupOp::InclusiveMax => (Span::Inclusive, R::Max, F::Max),
-        SubgroupOp::ExclusiveAdd => (Span::Exclusive, R::Add, F::Add),
-        SubgroupOp::ExclusiveMul => (Span::Exclusive, R::Mul, F::Mul),
-        SubgroupOp::ExclusiveMin => (Span::Exclusive, R::Min, F::Min),
-        SubgroupOp::ExclusiveMax => (Span::Exclusive, R::Max, F::Max),
-        SubgroupOp::Ballot
-        | SubgroupOp::Any
-        | SubgroupOp::All
-        | SubgroupOp::Broadcast
-        | SubgroupOp::Shuffle
-        | SubgroupOp::Match
-        | SubgroupOp::ReduceAnd
-        | SubgroupOp::ReduceOr
-        | SubgroupOp::ReduceXor
-        | SubgroupOp::InclusiveAnd
-        | SubgroupOp::InclusiveOr
-        | SubgroupOp::InclusiveXor
-        | SubgroupOp::ExclusiveAnd
-        | SubgroupOp::ExclusiveOr
-        | SubgroupOp::ExclusiveXor => return None,
-    })
 }

@@ -14,8 +14,6 @@
 //! | `convert` | casts |
 //!
 //! f16 and bf16 are computed in their own formats and not through f32, so nothing rounds twice.
-//!
-//! Not here: several ranks. A collective on floats becomes what it is on one, a copy between two grid barriers.
 
 mod arithmetic;
 mod body;
