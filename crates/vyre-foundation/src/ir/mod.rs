@@ -14,8 +14,8 @@ pub use node::{
     Value,
 };
 pub use op::{
-    ArgType, AtomicOp, BuiltinOp, ComputeOp, ControlOp, Effect, OpId, OpInfo, ReadOp, ResultType, SubgroupOp,
-    SyncOp, WriteOp,
+    ArgType, AtomicOp, BuiltinOp, ComputeOp, ControlOp, Effect, Exchange, OpId, OpInfo, ReadOp, ResultType,
+    SubgroupOp, Sweep, SyncOp, WriteOp,
 };
 pub use program::{
     Body, Buffer, BufferKind, Digest, Function, Name, Program, ProgramError, ProgramParts, is_name,

@@ -3,7 +3,9 @@
 //! One node is one line of text and one error location; textual order is evaluation order. Values are assigned once,
 //! locals are mutable, and both are numbered per body: the main one and each function have their own.
 
-use super::op::{AtomicOp, BuiltinOp, ComputeOp, ControlOp, OpId, ReadOp, SubgroupOp, SyncOp, WriteOp};
+use super::op::{
+    AtomicOp, BuiltinOp, ComputeOp, ControlOp, Effect, OpId, ReadOp, SubgroupOp, SyncOp, WriteOp,
+};
 use super::types::DataType;
 use super::{collective, control};
 use smallvec::SmallVec;
@@ -332,6 +334,18 @@ impl Node {
         }
     }
 
+    /// What the line does besides giving its result.
+    #[inline]
+    pub const fn effect(&self) -> Effect {
+        self.op().info().effect
+    }
+
+    /// The lanes that take part in the line together; `None` where each is by itself.
+    #[inline]
+    pub const fn together(&self) -> Option<MemoryOrdering> {
+        self.op().info().together
+    }
+
     /// The value this line assigns. A loop's counter is assigned for its block, not for the lines after it.
     pub fn result(&self) -> Option<Value> {
         self.result_ref().copied()
@@ -370,6 +384,19 @@ impl Node {
     /// The local this line declares, reads or assigns.
     pub fn local(&self) -> Option<Local> {
         self.local_ref().copied()
+    }
+
+    /// The buffer this line names, the first of several: the one that it writes, if it writes any.
+    pub fn buffer(&self) -> Option<BufferId> {
+        let mut first = None;
+        self.for_each_buffer(|buffer| first = first.or(Some(buffer)));
+        first
+    }
+
+    /// The buffer whose elements this line may change.
+    pub fn written(&self) -> Option<BufferId> {
+        let writes = matches!(self.effect(), Effect::Writes | Effect::OrdersAndWrites);
+        if writes { self.buffer() } else { None }
     }
 
     /// Calls `f` with every buffer this line names, in textual order.
