@@ -2,6 +2,7 @@
 
 pub mod builder;
 mod class;
+mod field;
 mod node;
 mod op;
 mod program;
@@ -9,6 +10,7 @@ mod types;
 mod walk;
 
 pub use class::{collective, control, int_or_bool};
+pub(crate) use node::lines;
 pub use node::{
     Args, Axis, Block, BufferId, FunctionId, Literal, Local, MemoryOrdering, Node, Operand, ReduceOp, Tile,
     Value,
