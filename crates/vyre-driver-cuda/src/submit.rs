@@ -48,10 +48,10 @@ impl CudaConfig {
                 });
             }
             Ok(text) => text.parse().map_err(|_| {
-                BackendError::new(format!(
-                    "VYRE_CUDA_DEVICE is `{}`. Fix: set it to a device's number, as `nvidia-smi` lists them",
-                    text.escape_debug()
-                ))
+                BackendError::other(
+                    format!("VYRE_CUDA_DEVICE is `{}`", text.escape_debug()),
+                    "set it to a device's number, as `nvidia-smi` lists them",
+                )
             })?,
         };
         Ok(CudaConfig { ordinal, cache: cache_dir(ID) })
