@@ -20,7 +20,7 @@ use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::{Buffer, BufferKind, Node, Program, ProgramParts, walk};
 use vyre_foundation::launch::{Admission, bound_buffers};
 use vyre_foundation::validate::ValidProgram;
-use vyre_lower::prepare::{Prepared, Target, prepare};
+use vyre_lower::prepare::{PrepareError, Prepared, Target, prepare};
 
 /// Makes machine code for this host.
 pub(crate) struct Compiler {
@@ -104,8 +104,7 @@ impl Compiler {
     /// A large program takes seconds, so between steps it is asked whether anybody still waits for this one.
     fn compile(&self, valid: &ValidProgram, watch: &Watch) -> Result<Pipeline, BackendError> {
         let parts = valid.parts();
-        let failed = |message: String| BackendError::CompileFailed { backend: ID.to_owned(), message };
-        let prepared = prepare(valid, &Target::NATIVE).map_err(|error| failed(error.to_string()))?;
+        let prepared = prepare(valid, &Target::NATIVE).map_err(too_large)?;
         watch.check()?;
         let (mut lines, mut loops) = (0, false);
         walk(&prepared.program.parts().body.block, |_, _, node| {
@@ -115,7 +114,7 @@ impl Compiler {
         let bound = bound_buffers(parts);
         let (code, scratch_bytes) = self.emit(&prepared, &|| watch.check())?;
         Ok(Pipeline {
-            code: Executable::new(&code).map_err(failed)?,
+            code: Executable::new(&code).map_err(|error| BackendError::compile_failed(ID, error))?,
             scratch_bytes,
             buffers: parts.buffers.len(),
             bound: bound.iter().map(|id| (id.index(), parts.buffer(*id).ty.bytes().max(1))).collect(),
@@ -134,7 +133,7 @@ impl Compiler {
         prepared: &Prepared,
         check: &dyn Fn() -> Result<(), BackendError>,
     ) -> Result<(MachineCode, u64), BackendError> {
-        let failed = |message: String| BackendError::CompileFailed { backend: ID.to_owned(), message };
+        let failed = |message: String| BackendError::compile_failed(ID, message);
         if let Some(native) = self.native {
             let function = self.lower(prepared, native_shape(native))?;
             check()?;
@@ -163,6 +162,10 @@ impl Compiler {
         lower(prepared, shape)
             .map_err(|name| BackendError::UnsupportedFeature { name, backend: ID.to_owned() })
     }
+}
+
+pub(crate) fn too_large(error: PrepareError) -> BackendError {
+    BackendError::CompileFailed { backend: ID.to_owned(), message: error.message, fix: error.fix.into() }
 }
 
 /// Compiles for a caller whose time may be limited. One step of a large program can take far longer than that, so a thread

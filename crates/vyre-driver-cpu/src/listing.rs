@@ -3,7 +3,8 @@
 //! Code follows its own order, not the program's: a line may come several times, for all lanes, for the last few of them, and
 //! where something rare happens.
 
-use crate::device::{CpuBackend, ID};
+use crate::compile::too_large;
+use crate::device::CpuBackend;
 use crate::executable::MachineCode;
 use std::fmt::Write;
 use vyre_driver::{BackendError, admission, grid_sync};
@@ -11,7 +12,7 @@ use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::Program;
 use vyre_foundation::text::{self, SourceMap};
 use vyre_foundation::validate::ValidProgram;
-use vyre_lower::prepare::{PrepareError, Target, prepare};
+use vyre_lower::prepare::{Target, prepare};
 
 impl CpuBackend {
     /// The machine code of a program under the lines of the optimised program; of one with grid barriers, that of its parts.
@@ -42,13 +43,9 @@ impl CpuBackend {
 
     fn list(&self, valid: &ValidProgram) -> Result<String, BackendError> {
         let compiler = &self.device.compiler;
-        let failed = |error: PrepareError| BackendError::CompileFailed {
-            backend: ID.to_owned(),
-            message: error.to_string(),
-        };
         // Traps keep their codes, which say more to a reader than their numbers.
         let target = Target { numbers_traps: false, ..Target::NATIVE };
-        let prepared = prepare(valid, &target).map_err(failed)?;
+        let prepared = prepare(valid, &target).map_err(too_large)?;
         let (code, scratch_bytes) = compiler.emit(&prepared, &|| Ok(()))?;
         let program = &prepared.program;
         let mut out = format!(

@@ -15,7 +15,7 @@
 use super::Target;
 use vyre_foundation::ir::{
     Args, Axis, Block, Body, BufferId, BuiltinOp, ComputeOp, DataType, Literal, MemoryOrdering, Node,
-    Operand, ProgramParts, ReduceOp, SubgroupOp, Tile, Value, collective, walk,
+    Operand, ProgramParts, ReduceOp, SubgroupOp, Sweep, Tile, Value, collective, walk,
 };
 use vyre_foundation::opt::Draft;
 use vyre_foundation::scalar::identity;
@@ -65,7 +65,7 @@ fn has_illegal(block: &Block, parts: &ProgramParts, target: &Target<'_>) -> bool
             || match node {
                 Node::Compute { op, .. } => *op == ComputeOp::Clamp,
                 Node::Mma { .. } => !target.products.has(parts, node),
-                Node::Subgroup { op, ty, .. } => span_to_expand(*op, *ty, target).is_some(),
+                Node::Subgroup { op, ty, .. } => sweep_to_expand(*op, *ty, target).is_some(),
                 collective!() => true,
                 _ => false,
             };
@@ -73,19 +73,11 @@ fn has_illegal(block: &Block, parts: &ProgramParts, target: &Target<'_>) -> bool
     found
 }
 
-/// How far the result of a subgroup op that folds reaches.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Span {
-    All,
-    Inclusive,
-    Exclusive,
-}
-
 /// What a subgroup op folds with, and how far, if the target lacks it.
-fn span_to_expand(op: SubgroupOp, ty: DataType, target: &Target<'_>) -> Option<(Span, ReduceOp)> {
-    let (span, fold) = fold(op)?;
+fn sweep_to_expand(op: SubgroupOp, ty: DataType, target: &Target<'_>) -> Option<(Sweep, ReduceOp)> {
+    let (sweep, fold) = op.fold()?;
     let native = !ty.is_float() || target.floats.has_type(ty) && target.floats.has_op(fold.op(), ty, ty);
-    (!native || span == Span::Exclusive && !target.exclusive_scans).then_some((span, fold))
+    (!native || sweep == Sweep::Exclusive && !target.exclusive_scans).then_some((sweep, fold))
 }
 
 struct Legaliser<'a> {
@@ -125,10 +117,10 @@ impl Legaliser<'_> {
                 self.untidy = true;
                 self.product([*m, *n, *k], [*c, *a, *b]);
             }
-            Node::Subgroup { result, op, ty, args } => match span_to_expand(*op, *ty, self.target) {
-                Some((span, fold)) => {
+            Node::Subgroup { result, op, ty, args } => match sweep_to_expand(*op, *ty, self.target) {
+                Some((sweep, fold)) => {
                     self.untidy = true;
-                    self.fold(*result, (span, fold), *ty, args[0]);
+                    self.fold(*result, (sweep, fold), *ty, args[0]);
                 }
                 None => self.push(node.clone()),
             },
@@ -233,17 +225,17 @@ impl Legaliser<'_> {
     }
 
     /// Reduces by `x = x op xor_shuffle(x, d)`, scans by `x = up(x, d) op x` where lane >= d, for d = 1, 2, 4, ...
-    fn fold(&mut self, result: Value, (span, fold): (Span, ReduceOp), ty: DataType, mut x: Operand) {
+    fn fold(&mut self, result: Value, (sweep, fold): (Sweep, ReduceOp), ty: DataType, mut x: Operand) {
         let width = self.parts.subgroup.expect("validated: subgroup ops have a declared width");
         let lane = self.builtin(BuiltinOp::SubgroupLane, None);
-        let native = span_to_expand(inclusive(fold), ty, self.target).is_none();
+        let native = sweep_to_expand(inclusive(fold), ty, self.target).is_none();
         let distances = std::iter::successors(Some(1), |d| Some(2 * d)).take_while(|d| *d < width);
-        if span == Span::Exclusive && native {
+        if sweep == Sweep::Exclusive && native {
             let args = Args::from_slice(&[x]);
             x = self.assign("t", |result| Node::Subgroup { result, op: inclusive(fold), ty, args });
         } else {
             for distance in distances.map(word) {
-                if span == Span::All {
+                if sweep == Sweep::Reduce {
                     let other = self.shuffled(ty, x, ComputeOp::Xor, lane, distance);
                     x = self.op(fold.op(), ty, [x, other]);
                 } else {
@@ -254,7 +246,7 @@ impl Legaliser<'_> {
                 }
             }
         }
-        if span == Span::Exclusive {
+        if sweep == Sweep::Exclusive {
             let below = self.shuffled(ty, x, ComputeOp::Sub, lane, word(1));
             let first = self.op(ComputeOp::Eq, U32, [lane, word(0)]);
             let identity = Operand::Literal(Literal::from_bits(ty, identity(fold, ty)));
@@ -318,40 +310,6 @@ impl Legaliser<'_> {
         });
         self.push(Node::Barrier { ordering: MemoryOrdering::GridSync });
     }
-}
-
-/// What a subgroup op folds lanes with, and how far, if it folds.
-const fn fold(op: SubgroupOp) -> Option<(Span, ReduceOp)> {
-    use ReduceOp::{Add, And, Max, Min, Mul, Or, Xor};
-    Some(match op {
-        SubgroupOp::ReduceAdd => (Span::All, Add),
-        SubgroupOp::ReduceMul => (Span::All, Mul),
-        SubgroupOp::ReduceMin => (Span::All, Min),
-        SubgroupOp::ReduceMax => (Span::All, Max),
-        SubgroupOp::ReduceAnd => (Span::All, And),
-        SubgroupOp::ReduceOr => (Span::All, Or),
-        SubgroupOp::ReduceXor => (Span::All, Xor),
-        SubgroupOp::InclusiveAdd => (Span::Inclusive, Add),
-        SubgroupOp::InclusiveMul => (Span::Inclusive, Mul),
-        SubgroupOp::InclusiveMin => (Span::Inclusive, Min),
-        SubgroupOp::InclusiveMax => (Span::Inclusive, Max),
-        SubgroupOp::InclusiveAnd => (Span::Inclusive, And),
-        SubgroupOp::InclusiveOr => (Span::Inclusive, Or),
-        SubgroupOp::InclusiveXor => (Span::Inclusive, Xor),
-        SubgroupOp::ExclusiveAdd => (Span::Exclusive, Add),
-        SubgroupOp::ExclusiveMul => (Span::Exclusive, Mul),
-        SubgroupOp::ExclusiveMin => (Span::Exclusive, Min),
-        SubgroupOp::ExclusiveMax => (Span::Exclusive, Max),
-        SubgroupOp::ExclusiveAnd => (Span::Exclusive, And),
-        SubgroupOp::ExclusiveOr => (Span::Exclusive, Or),
-        SubgroupOp::ExclusiveXor => (Span::Exclusive, Xor),
-        SubgroupOp::Ballot
-        | SubgroupOp::Any
-        | SubgroupOp::All
-        | SubgroupOp::Broadcast
-        | SubgroupOp::Shuffle
-        | SubgroupOp::Match => return None,
-    })
 }
 
 /// The inclusive scan with an op.

@@ -112,12 +112,21 @@ impl NativeFloats<'_> {
 
 /// A program has no form for the target within the limits of the language.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "lowered, the program passes a limit: {message}\n  Fix: split it into several dispatches, or let it have fewer functions, float lines or nested blocks"
-)]
+#[error("{message}\n  Fix: {fix}")]
 pub struct PrepareError {
-    /// The limit.
+    /// What is wrong.
     pub message: String,
+    /// What to do about it.
+    pub fix: &'static str,
+}
+
+impl PrepareError {
+    fn limit(limit: String) -> PrepareError {
+        PrepareError {
+            message: format!("lowered, the program passes a limit: {limit}"),
+            fix: "split it into several dispatches, or let it have fewer functions, float lines or nested blocks",
+        }
+    }
 }
 
 /// What an emitter sees.

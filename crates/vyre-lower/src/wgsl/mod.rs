@@ -30,12 +30,12 @@ mod names;
 mod native;
 mod together;
 
-use crate::bindings::{self, LongTables, needs_lock};
+use crate::bindings::{self, LongTables, WIDE_ATOMIC_FIX, needs_lock};
 use crate::floats::{FloatOp, Floats, How};
 use crate::nesting::nesting;
 use crate::prepare::{NativeFloats, NativeProducts, PrepareError, Prepared, Target, prepare};
 use vyre_foundation::diagnostic::Place;
-use vyre_foundation::ir::{DataType, MemoryOrdering, Node, ProgramParts, walk};
+use vyre_foundation::ir::{DataType, Node, ProgramParts, walk};
 use vyre_foundation::opt::Pass;
 use vyre_foundation::validate::ValidProgram;
 
@@ -133,7 +133,7 @@ pub struct Shader {
 }
 
 impl Shader {
-    /// The code of the trap at a site that the trap word told.
+    /// The code of the trap at a site in the trap word.
     pub fn trap_code(&self, site: u32) -> Option<u32> {
         self.traps.iter().find(|(other, _)| *other == site).map(|(_, code)| *code)
     }
@@ -141,12 +141,9 @@ impl Shader {
 
 /// Why a valid program has no shader.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}. Fix: {}", self.message(), self.fix())]
 pub enum LowerError {
     /// WGSL has 32-bit atomics only, and this one cannot be put together from them.
-    #[error(
-        "`{op}.{ty}` without a result may be contended, and WGSL has no 64-bit atomics. Fix: use 32-bit elements, or \
-         use the old value if each element has one lane; 64-bit minima and maxima are an optional feature"
-    )]
     WideAtomic {
         /// The op.
         op: &'static str,
@@ -154,24 +151,45 @@ pub enum LowerError {
         ty: DataType,
     },
     /// WGSL's limit on braces.
-    #[error(
-        "blocks nest {depth} deep, and shaders at most {DEPTH_MAX}. Fix: flatten the conditions, or split the program"
-    )]
     Nesting {
         /// How deep.
         depth: usize,
     },
     /// The convention's own bindings.
-    #[error(
-        "lookup data at binding {binding} would hide input, output or params. Fix: bind it at 3 or higher"
-    )]
     LookupBinding {
         /// The binding.
         binding: u32,
     },
     /// The program could not be brought into the form that is written.
-    #[error(transparent)]
     Rewrite(#[from] PrepareError),
+}
+
+impl LowerError {
+    /// What is wrong, without the fix.
+    pub fn message(&self) -> String {
+        match self {
+            LowerError::WideAtomic { op, ty } => {
+                format!("`{op}.{ty}` without a result may be contended, and WGSL has no 64-bit atomics")
+            }
+            LowerError::Nesting { depth } => {
+                format!("blocks nest {depth} deep, and shaders at most {DEPTH_MAX}")
+            }
+            LowerError::LookupBinding { binding } => {
+                format!("lookup data at binding {binding} would hide input, output or params")
+            }
+            LowerError::Rewrite(error) => error.message.clone(),
+        }
+    }
+
+    /// What to do about it.
+    pub fn fix(&self) -> &'static str {
+        match self {
+            LowerError::WideAtomic { .. } => WIDE_ATOMIC_FIX,
+            LowerError::Nesting { .. } => "flatten the conditions, or split the program",
+            LowerError::LookupBinding { .. } => "bind it at 3 or higher",
+            LowerError::Rewrite(error) => error.fix,
+        }
+    }
 }
 
 /// The blocks that may nest in a program: WGSL's 127 braces less those around the body.
@@ -223,7 +241,7 @@ pub fn lower(program: &ValidProgram, options: &Options) -> Result<Shader, LowerE
     walk(&parts.body.block, |site, depth, node| {
         deepest = deepest.max(depth);
         refused = refused.take().or(refusal(options.form, node));
-        shader.one_workgroup_only |= takes_the_grid_together(node);
+        shader.one_workgroup_only |= node.op().is_grid_wide();
         if let (Node::Trap { code }, Form::Grid | Form::OneWorkgroup) = (node, options.form) {
             shader.traps.push((site, *code));
         }
@@ -248,10 +266,6 @@ fn refusal(form: Form, node: &Node) -> Option<LowerError> {
         }
         _ => None,
     }
-}
-
-fn takes_the_grid_together(node: &Node) -> bool {
-    matches!(node, Node::Barrier { ordering: MemoryOrdering::GridSync })
 }
 
 /// The logical subgroup width; 1 where none is declared.

@@ -71,12 +71,12 @@ pub(super) fn rewrite(
         body,
         ..ProgramParts::clone(parts)
     };
-    let sealed = Program::new(rewritten).map_err(|error| PrepareError { message: error.message })?;
+    let sealed = Program::new(rewritten).map_err(|error| PrepareError::limit(error.message))?;
     let valid = validate(&sealed).map_err(|findings| {
         let limits = ["V010", "V041", "V042"];
         let broken = findings.iter().find(|finding| !limits.contains(&finding.code));
         debug_assert!(broken.is_none(), "software floats broke the program: {broken:?}");
-        PrepareError { message: findings[0].message.clone() }
+        PrepareError::limit(findings[0].message.clone())
     })?;
     Ok(Some((valid, computed)))
 }
