@@ -12,6 +12,7 @@
 pub mod bindings;
 pub mod convention;
 pub mod floats;
+pub mod index;
 mod nesting;
 pub mod prepare;
 pub mod ptx;
