@@ -5,7 +5,7 @@
 
 use vyre_foundation::ir::DataType;
 use vyre_generate::{Case, Config};
-use vyre_lower::floats::{FloatOp, Floats, How};
+use vyre_lower::floats::{FloatOp, FloatStrategy, Floats};
 use vyre_lower::prepare::{Target, prepare};
 use vyre_lower::{ptx, spirv, wgsl};
 use vyre_testkit::property::check;
@@ -13,7 +13,7 @@ use vyre_testkit::{compare, files};
 
 const ALL: spirv::Options = spirv::Options {
     features: spirv::Features::ALL,
-    floats: Floats::NATIVE.with(DataType::F32, FloatOp::Fma, How::Guarded),
+    floats: Floats::NATIVE.with(DataType::F32, FloatOp::Fma, FloatStrategy::Guarded),
     is_volatile: false,
 };
 const NONE: spirv::Options = spirv::Options {

@@ -88,7 +88,7 @@ pub struct Module {
     pub shared_bytes: u32,
     /// Whether the launch must be cooperative, because the program has grid barriers.
     pub cooperative: bool,
-    /// The code and place of each trap, by the number that the trap word tells.
+    /// The code and place of each trap, by the number in the trap word.
     pub traps: Vec<(u32, Place)>,
 }
 
