@@ -6,6 +6,12 @@
 //! are worked on as integers. [`Floats`] says how each other op is made. [`Features`] says what the device has:
 //! with none, 64-bit integers are pairs of words, and f64 is soft.
 //!
+//! What reaches it ([`Options::target`] asks for this form): calls of functions without memory, and of the ops
+//!
+//! - all of a lane's own values but `clamp`; those of floats as far as [`Options::floats`] has a strategy other than integers
+//!   for them, and never `rem`; loads, stores, atomics, control flow and traps with numbers;
+//! - barriers of all kinds, `uniform_load`, and all subgroup ops but exclusive scans. No `mma`, no collectives.
+//!
 //! | file | what it writes |
 //! | --- | --- |
 //! | `words` | instructions as words and as text |

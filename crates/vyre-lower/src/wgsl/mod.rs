@@ -6,6 +6,11 @@
 //! traps in order; those of software floats stay functions, which keeps shaders small. A driver that has tried a device's
 //! own f32 there can have them in those functions' place: [`Options::floats`].
 //!
+//! What reaches it ([`Form::target`] asks for this): calls of software floats, and of the ops
+//!
+//! - those of integers and bools on a lane's own values but `clamp`, loads, stores, atomics, control flow and traps;
+//! - barriers of all kinds, `uniform_load`, and all subgroup ops but exclusive scans. No floats, no `mma`, no collectives.
+//!
 //! | file | what it writes |
 //! | --- | --- |
 //! | `module` | the shader around the bodies: bindings, variables, prologue, the library functions in use |
