@@ -409,8 +409,8 @@ impl Running {
             match self.result.recv_timeout(left.min(TICK)) {
                 Ok(result) => return result,
                 Err(mpsc::RecvTimeoutError::Disconnected) => {
-                    let text = "the dispatch's thread panicked. Fix: report the program; it must not panic";
-                    return Err(BackendError::new(text.to_owned()));
+                    let fix = "report the program; it must not panic";
+                    return Err(BackendError::other("the dispatch's thread panicked", fix));
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) if left <= TICK => {
                     self.cancel.cancel();

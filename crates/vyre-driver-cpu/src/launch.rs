@@ -95,10 +95,12 @@ impl Region {
     fn of(bytes: &mut [u8]) -> Result<Region, BackendError> {
         let address = bytes.as_mut_ptr() as u64;
         if !bytes.is_empty() && !address.is_multiple_of(ALIGNMENT) {
-            return Err(BackendError::new(format!(
-                "this process's allocator gave memory that is not aligned to {ALIGNMENT} bytes, which atomics need. \
-                 Fix: use an allocator that aligns what it gives, as the system's does"
-            )));
+            return Err(BackendError::other(
+                format!(
+                    "this process's allocator returned memory that is not aligned to {ALIGNMENT} bytes, which atomics need"
+                ),
+                "use an allocator that aligns large blocks, as the system's does",
+            ));
         }
         Ok(Region { address, byte_len: bytes.len() })
     }

@@ -5,7 +5,7 @@ use crate::report::{BOLD, Failure, OK, Report, paint};
 use serde_json::{Value, json};
 use vyre::ir::{ArgType, Effect, OpId, OpInfo, ResultType, TypeSet};
 use vyre::math::{MathOp, OPS};
-use vyre_conform::command::table::{Align, columns};
+use vyre_terminal::table::{Align, columns};
 
 pub(crate) fn run(args: &Ops, report: &Report) -> Result<u8, Failure> {
     let Some(name) = &args.name else {

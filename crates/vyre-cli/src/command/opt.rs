@@ -74,9 +74,8 @@ fn step_by_step(
         return Err(failure);
     }
     optimised.map_err(|broken| {
-        let text = broken.to_string();
-        let (message, fix) = text.split_once(". Fix: ").unwrap_or((&text, "report it with the program"));
-        Failure::Message { exit: RUN, message: message.into(), fix: fix.into() }
+        let message = format!("pass `{}` broke the program: {}", broken.pass, broken.message);
+        Failure::Message { exit: RUN, message, fix: broken.fix.into() }
     })
 }
 

@@ -71,5 +71,5 @@ impl PendingDispatch for Running {
 }
 
 fn died() -> BackendError {
-    BackendError::new("the dispatch's thread panicked. Fix: report the program; it must not panic".to_owned())
+    BackendError::other("the dispatch's thread panicked", "report the program; it must not panic")
 }

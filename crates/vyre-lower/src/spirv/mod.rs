@@ -36,7 +36,7 @@ mod words;
 use crate::bindings::{Bindings, LongTables};
 use crate::floats::{FloatOp, Floats, How};
 use crate::nesting::nesting;
-use crate::soften::{SoftenError, soften_where};
+use crate::soften::{SoftenError, WIDE_ATOMIC_FIX, soften_where};
 use crate::traps::{self, Numbered};
 use module::Written;
 use vyre_foundation::diagnostic::Place;
@@ -181,12 +181,9 @@ impl Shader {
 
 /// Why a valid program has no module.
 #[derive(Clone, Debug, thiserror::Error)]
+#[error("{}. Fix: {}", self.message(), self.fix())]
 pub enum LowerError {
     /// It needs 64-bit atomics, and the device has none.
-    #[error(
-        "`{op}.{ty}` without a result may be contended, and the device has no 64-bit atomics. Fix: use 32-bit elements, \
-         or use the old value if each element has one lane; 64-bit minima and maxima are an optional feature"
-    )]
     WideAtomic {
         /// The op.
         op: &'static str,
@@ -194,8 +191,27 @@ pub enum LowerError {
         ty: DataType,
     },
     /// The program could not be brought into the form that is written.
-    #[error(transparent)]
     Rewrite(#[from] SoftenError),
+}
+
+impl LowerError {
+    /// What is wrong, without the fix.
+    pub fn message(&self) -> String {
+        match self {
+            LowerError::WideAtomic { op, ty } => {
+                format!("`{op}.{ty}` without a result may be contended, and the device has no 64-bit atomics")
+            }
+            LowerError::Rewrite(error) => error.message.clone(),
+        }
+    }
+
+    /// What to do about it.
+    pub fn fix(&self) -> &'static str {
+        match self {
+            LowerError::WideAtomic { .. } => WIDE_ATOMIC_FIX,
+            LowerError::Rewrite(error) => error.fix,
+        }
+    }
 }
 
 /// Writes the module for a program.
@@ -267,8 +283,8 @@ fn tidy(program: &ValidProgram) -> Result<ValidProgram, SoftenError> {
     for name in ["fold", "algebra", "range", "cse", "dce"] {
         (Pass::from_name(name).expect("the optimiser has it").run)(&mut parts);
     }
-    let sealed = Program::new(parts).map_err(|error| SoftenError { message: error.message })?;
-    validate(&sealed).map_err(|findings| SoftenError { message: findings[0].message.clone() })
+    let sealed = Program::new(parts).map_err(|error| SoftenError::limit(error.message))?;
+    validate(&sealed).map_err(|findings| SoftenError::limit(findings[0].message.clone()))
 }
 
 fn refusal(node: &Node, options: &Options) -> Option<LowerError> {
