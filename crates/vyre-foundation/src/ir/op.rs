@@ -173,6 +173,7 @@ macro_rules! ops {
                 pub const ALL: &'static [$group] = &[$( $group::$variant, )*];
 
                 /// The op's row of the table.
+                #[inline]
                 pub const fn info(self) -> &'static OpInfo {
                     match self {
                         $( $group::$variant => {
@@ -200,6 +201,7 @@ macro_rules! ops {
 
         impl OpId {
             /// The op's row of the table.
+            #[inline]
             pub const fn info(self) -> &'static OpInfo {
                 match self { $( OpId::$group(op) => op.info(), )* }
             }
