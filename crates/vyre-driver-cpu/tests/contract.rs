@@ -7,10 +7,11 @@ use vyre_driver::{
 };
 use vyre_driver_cpu::{CpuBackend, CpuConfig, Emitter};
 use vyre_foundation::ir::Program;
-use vyre_testkit::contract::{Subject, code, parse, words};
+use vyre_testkit::contract::{self, Subject, code, parse, words};
 
 fn backend() -> CpuBackend {
-    CpuBackend::new(CpuConfig { threads: 2, ..CpuConfig::default() }).expect("this host has an emitter")
+    vyre_driver_cpu::open(&CpuConfig { threads: 2, ..CpuConfig::default() })
+        .expect("this host has an emitter")
 }
 
 /// Where the tests run that all backends share.
@@ -19,6 +20,13 @@ fn subjects(_: &str) -> [Subject; 1] {
 }
 
 vyre_testkit::contract_tests!(subjects, what_hangs_ends_at_its_timeout_or_when_cancelled);
+
+#[test]
+fn a_forked_child_gets_an_error() {
+    if contract::in_own_process("a_forked_child_gets_an_error", &[], contract::LIMIT) {
+        subjects("a fork").iter().for_each(contract::a_forked_child_gets_an_error);
+    }
+}
 
 /// Loops 2^32 - 1 times in each lane, with a bound that lanes share or have for themselves.
 fn endless(varying: bool) -> Program {
@@ -227,7 +235,7 @@ fn small_grids_stay_on_the_calling_thread() {
 }
 
 #[test]
-fn dispatches_that_nobody_waits_for_run_in_turn() {
+fn dispatches_that_are_not_awaited_run_in_turn() {
     let (backend, program) = (backend(), parse(RING));
     let start: Vec<u32> = (0..320).collect();
     let inputs = [words([4]), words(start.clone())];
@@ -300,7 +308,7 @@ fn large_outputs_are_whole() {
     };
     for emitter in [Emitter::Portable, Emitter::Avx2, Emitter::Avx512] {
         let config = CpuConfig { emitter, threads: 2, ..CpuConfig::default() };
-        let Ok(backend) = CpuBackend::new(config) else {
+        let Ok(backend) = vyre_driver_cpu::open(&config) else {
             eprintln!("SKIP {emitter:?}: this processor does not have it");
             continue;
         };
@@ -328,7 +336,7 @@ fn a_dispatch_that_fails_leaves_the_slots_their_storage() {
           trap 3
         }",
     );
-    let backend = CpuBackend::new(CpuConfig::default()).expect("it opens");
+    let backend = vyre_driver_cpu::open(&CpuConfig::default()).expect("it opens");
     let mut slots = vec![Vec::with_capacity(4096)];
     let error = backend.dispatch_borrowed_into(&program, &[], &DispatchConfig::default(), &mut slots);
     assert_eq!(error.expect_err("it traps").code(), ErrorCode::Trap);
@@ -343,7 +351,7 @@ fn compiling_ends_at_its_timeout() {
           store.u32 @y[0], 7
         }",
     );
-    let backend = CpuBackend::new(CpuConfig::default()).expect("it opens");
+    let backend = vyre_driver_cpu::open(&CpuConfig::default()).expect("it opens");
     let config = |timeout| DispatchConfig { timeout, ..DispatchConfig::default() };
     let error = backend.compile_native(&program, &config(Some(Duration::ZERO))).err().expect("it is late");
     assert_eq!(error.code(), ErrorCode::Timeout);

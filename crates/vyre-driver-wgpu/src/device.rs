@@ -441,6 +441,9 @@ impl Queue for Wgpu {
             workgroups_max: i32::MAX as u32,
             async_compute: true,
             grid_sync: false,
+            // One workgroup is alone, so its own barrier does; nothing promises that two run at the same time.
+            resident_workgroups_max: 1,
+            stoppable_apart: false,
             profile: DeviceProfile {
                 supports_indirect_dispatch: true,
                 supports_trap_propagation: true,
@@ -471,11 +474,11 @@ impl Queue for Wgpu {
         self.pool.allocate(Kind::Storage, byte_len)
     }
 
-    fn compile(&self, program: &ValidProgram, _: bool) -> Result<Kernel, BackendError> {
+    fn compile(&self, program: &ValidProgram, _: &Stop) -> Result<Kernel, BackendError> {
         self.compile_as(program, &self.verdict.shaders)
     }
 
-    fn submit(&self, work: Work<'_, Wgpu>, stop: &Stop<'_>) -> Result<Times, BackendError> {
+    fn submit(&self, work: Work<'_, Wgpu>, stop: &Stop) -> Result<Times, BackendError> {
         if let Some(reason) = stop.reason() {
             return Err(reason);
         }
@@ -494,7 +497,6 @@ impl Queue for Wgpu {
         result
     }
 
-    /// One workgroup is alone, so its own barrier does; nothing promises that two run at the same time.
     fn resident_workgroups(&self, _: &Kernel, _: u64) -> Result<u64, BackendError> {
         Ok(1)
     }

@@ -132,7 +132,7 @@ fn around(offset: usize, byte_len: usize) -> (usize, usize) {
 }
 
 impl<'a> Submission<'a> {
-    pub(crate) fn run(&self, mut work: Work<'a, Wgpu>, stop: &Stop<'_>) -> Result<Times, BackendError> {
+    pub(crate) fn run(&self, mut work: Work<'a, Wgpu>, stop: &Stop) -> Result<Times, BackendError> {
         let once = self.prepare(&work.launches)?;
         let again = self.prepare(&work.repeated)?;
         let turns = std::iter::repeat_n(&again, work.repeat_count as usize).flatten();
@@ -235,8 +235,8 @@ impl<'a> Submission<'a> {
             return FxHashSet::default();
         }
         let launches = work.launches.iter().chain(&work.repeated);
-        let bound = launches.flat_map(|launch| launch.buffers.iter().zip(&launch.kernel.bindings.buffers));
-        let written = bound.filter(|(_, (_, writable))| *writable).map(|(memory, _)| *memory);
+        let bound = launches.flat_map(|launch| launch.memories().zip(&launch.kernel.bindings.buffers));
+        let written = bound.filter(|(_, (_, writable))| *writable).map(|(memory, _)| memory);
         let given = work.clears.iter().copied().chain(work.uploads.iter().map(|(memory, ..)| *memory));
         written.chain(given).chain(self.status).map(|memory| memory.buffer().id).collect()
     }
@@ -492,7 +492,7 @@ impl Wgpu {
         key.push(launch.kernel.id);
         key.extend(launch.admission.grid.map(u64::from));
         let byte_lens = launch.admission.bindings.iter().map(|binding| binding.byte_len as u64);
-        key.extend(launch.buffers.iter().zip(byte_lens).flat_map(|(memory, len)| [memory.buffer().id, len]));
+        key.extend(launch.memories().zip(byte_lens).flat_map(|(memory, len)| [memory.buffer().id, len]));
         key.extend(status.map(|status| status.buffer().id));
         let mut kept = lock(&self.bound);
         let gone = self.pool.gone();
@@ -524,7 +524,7 @@ impl Wgpu {
             offset: words.offset + piece as u64 * words.stride,
             size: wgpu::BufferSize::new(words.byte_len),
         });
-        let memories = launch.buffers.iter().map(|memory| memory.raw());
+        let memories = launch.memories().map(Memory::raw);
         let others = status.map(Memory::raw).into_iter().chain(launch.kernel.tables.as_deref());
         let whole = wgpu::Buffer::as_entire_binding;
         let resources = memories.map(whole).chain([launch_words]).chain(others.map(whole));
@@ -592,7 +592,7 @@ impl Wgpu {
         &self,
         index: &wgpu::SubmissionIndex,
         awaited: Option<&Arc<AtomicUsize>>,
-        stop: &Stop<'_>,
+        stop: &Stop,
     ) -> Result<(), BackendError> {
         if self.ends_soon(awaited)? {
             return stop.reason().map_or(Ok(()), Err);
