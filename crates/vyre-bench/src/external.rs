@@ -145,9 +145,6 @@ impl Drop for External<'_> {
 }
 
 fn fault(error: &dyn std::fmt::Display) -> BackendError {
-    let message = format!(
-        "the CUDA baseline ended: {error}. Fix: run the same benchmark with `--baseline plain`, or see what it wrote to \
-         standard error"
-    );
-    BackendError::Other { message }
+    let fix = "run the same benchmark with `--baseline plain`, or see what it wrote to standard error";
+    BackendError::other(format!("the CUDA baseline ended: {error}"), fix)
 }

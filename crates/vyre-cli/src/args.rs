@@ -5,6 +5,7 @@ use clap_complete::Shell;
 use std::path::PathBuf;
 use std::time::Duration;
 use vyre::reference::Schedule;
+use vyre_terminal::ValueError;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -269,18 +270,18 @@ pub(crate) struct Lower {
     /// PTX whose loops poll the cancel word, as for a dispatch that has a timeout or can be cancelled
     #[arg(long)]
     pub(crate) poll: bool,
-    /// How SPIR-V and WGSL make float ops: by the device's instructions or by integers. Left out, what was exact on every
-    /// device that was tried
-    #[arg(long, value_enum, value_name = "WAY")]
-    pub(crate) floats: Option<FloatWay>,
+    /// The float strategy of SPIR-V and WGSL: the device's instructions or integer emulation. The default was exact on every
+    /// device that was tested
+    #[arg(long, value_enum, value_name = "STRATEGY")]
+    pub(crate) floats: Option<FloatStrategy>,
     /// Where it goes instead of standard output; `.spv` is SPIR-V as words
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }
 
-/// How float ops are made, where there is a choice.
+/// How float ops are lowered, where there is a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum FloatWay {
+pub(crate) enum FloatStrategy {
     Native,
     Integers,
 }
@@ -316,57 +317,62 @@ pub(crate) struct Completions {
     pub(crate) shell: Shell,
 }
 
-fn parse_counts(text: &str) -> Result<[u32; 3], String> {
+fn parse_counts(text: &str) -> Result<[u32; 3], ValueError> {
     let inside = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(text);
     let counts: Result<Vec<u32>, _> = inside.split(',').map(|count| count.trim().parse()).collect();
     let counts = counts.ok().and_then(|counts| <[u32; 3]>::try_from(counts).ok());
-    counts.ok_or_else(|| "expected three numbers. Fix: write them from 0 to 4294967295, like `16,1,1`".into())
+    counts.ok_or_else(|| {
+        ValueError::new("expected three numbers", "write them from 0 to 4294967295, like `16,1,1`")
+    })
 }
 
 #[cfg(feature = "bench")]
-fn parse_baselines(text: &str) -> Result<vyre_bench::Baselines, String> {
+fn parse_baselines(text: &str) -> Result<vyre_bench::Baselines, ValueError> {
     match text {
         "all" => Ok(vyre_bench::Baselines::All),
         "plain" => Ok(vyre_bench::Baselines::Plain),
         "device" => Ok(vyre_bench::Baselines::Device),
         "none" => Ok(vyre_bench::Baselines::None),
         "native" => Ok(vyre_bench::Baselines::Native),
-        _ => Err("no such choice. Fix: write `all`, `plain`, `device`, `native` or `none`".into()),
+        _ => Err(ValueError::new("no such choice", "write `all`, `plain`, `device`, `native` or `none`")),
     }
 }
 
 #[cfg(feature = "bench")]
-fn parse_rounds(text: &str) -> Result<usize, String> {
+fn parse_rounds(text: &str) -> Result<usize, ValueError> {
     let count = text.parse().ok().filter(|count| (1..=10_000).contains(count));
-    count.ok_or_else(|| "not a count of samples. Fix: write a number from 1 to 10000".into())
+    count.ok_or_else(|| ValueError::new("not a count of samples", "write a number from 1 to 10000"))
 }
 
-fn parse_show(text: &str) -> Result<usize, String> {
+fn parse_show(text: &str) -> Result<usize, ValueError> {
     match text {
         "all" => Ok(usize::MAX),
-        _ => text
-            .parse()
-            .map_err(|_| format!("not a count. Fix: write a number from 0 to {}, or `all`", usize::MAX)),
+        _ => text.parse().map_err(|_| {
+            ValueError::new("not a count", format!("write a number from 0 to {}, or `all`", usize::MAX))
+        }),
     }
 }
 
-fn parse_sm(text: &str) -> Result<u32, String> {
+fn parse_sm(text: &str) -> Result<u32, ValueError> {
     let sm = text.parse().ok().filter(|sm| (70..=299).contains(sm));
-    sm.ok_or_else(|| "not a compute capability times ten. Fix: write a number from 70 to 299".into())
+    sm.ok_or_else(|| ValueError::new("not a compute capability times ten", "write a number from 70 to 299"))
 }
 
-fn parse_schedule(text: &str) -> Result<Schedule, String> {
+fn parse_schedule(text: &str) -> Result<Schedule, ValueError> {
     match text.split_once(':') {
         None if text == "forward" => Ok(Schedule::Forward),
         None if text == "reverse" => Ok(Schedule::Reverse),
         Some(("shuffle", seed)) => seed.parse().map(Schedule::Shuffle).map_err(|_| {
-            format!("the seed is not a number. Fix: write `shuffle:` and one from 0 to {}", u64::MAX)
+            ValueError::new(
+                "the seed is not a number",
+                format!("write `shuffle:` and one from 0 to {}", u64::MAX),
+            )
         }),
-        _ => Err("no such order. Fix: write `forward`, `reverse` or `shuffle:7`".into()),
+        _ => Err(ValueError::new("no such order", "write `forward`, `reverse` or `shuffle:7`")),
     }
 }
 
-fn parse_time(text: &str) -> Result<Duration, String> {
+fn parse_time(text: &str) -> Result<Duration, ValueError> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (count, unit) = text.split_at(digits);
     let scale = match unit {
@@ -378,7 +384,10 @@ fn parse_time(text: &str) -> Result<Duration, String> {
     let count: Option<u64> = count.parse().ok();
     match count.and_then(|count| count.checked_mul(scale)).filter(|millis| *millis > 0) {
         Some(millis) => Ok(Duration::from_millis(millis)),
-        None => Err("not a time. Fix: write a number from 1 on and its unit: `500ms`, `10s` or `2m`".into()),
+        None => Err(ValueError::new(
+            "not a time",
+            "write a number from 1 on and its unit: `500ms`, `10s` or `2m`",
+        )),
     }
 }
 

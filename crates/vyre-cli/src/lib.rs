@@ -3,9 +3,10 @@
 //! A vendor's `main` is one line, `fn main() -> ExitCode { vyre_cli::main() }`: with their driver crate linked, every
 //! command knows their backend.
 //!
-//! `args` says what can be asked, `command` has one file for each answer, `load` reads programs, `plan`
-//! says what a run starts with, and `report` is the one place that writes: to people with colour on terminals, to programs as JSON.
-//! Not here: any meaning. Everything it shows comes from the library.
+//! `args` has the options, `command` one file for each subcommand, `load` reads programs, `plan` collects the inputs of a run,
+//! and `report` has the errors; `vyre-terminal` prints.
+//!
+//! Not here: what programs mean. Everything that is printed comes from the library.
 
 mod args;
 mod command;
@@ -17,23 +18,24 @@ mod spans;
 
 use clap::Parser;
 use std::process::ExitCode;
+use vyre_terminal::{Failure, Report};
 
-/// Answers the command line of this process.
+/// Runs the command line of this process.
 pub fn main() -> ExitCode {
     let args = match args::Args::try_parse() {
         Ok(args) => args,
         Err(error) => {
             let json = std::env::args_os().any(|arg| arg == "--json");
-            return ExitCode::from(match vyre_conform::command::Failure::from_usage(&error) {
+            return ExitCode::from(match Failure::from_usage(&error) {
                 Ok(exit) => exit,
-                Err(failure) => report::Report::new(json).failure(&failure.into()),
+                Err(failure) => Report::new(json).failure(&failure),
             });
         }
     };
-    let report = report::Report::new(args.json);
+    let report = Report::new(args.json);
     let exit = match command::run(args.command, &report) {
         Ok(exit) => exit,
-        Err(failure) => report.failure(&failure),
+        Err(failure) => report::print_failure(&report, &failure),
     };
     ExitCode::from(report.finish(exit))
 }

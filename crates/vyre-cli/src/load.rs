@@ -1,6 +1,6 @@
 //! Reads programs from files, folders and standard input, in text or wire form.
 
-use crate::report::{Failure, Found};
+use crate::report::{FINDINGS, Failure, Found};
 use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -98,8 +98,12 @@ pub(crate) fn program(path: &Path) -> Result<Loaded, Failure> {
     match contents(path)? {
         Contents::Text(source) => parse(name, folder, source),
         Contents::Wire(bytes) => {
-            let program =
-                Program::from_bytes(&bytes).map_err(|error| wire_failure(&name, &error.to_string()))?;
+            // A wire form that cannot be decoded is a finding about the file.
+            let program = Program::from_bytes(&bytes).map_err(|error| Failure::Message {
+                exit: FINDINGS,
+                message: format!("{name}: {}", error.message()),
+                fix: error.fix().into(),
+            })?;
             let (source, map) = text::print_with_map(&program);
             Ok(Loaded { name, folder, source, map, program, is_wire: true })
         }
@@ -117,17 +121,6 @@ fn parse(name: String, folder: PathBuf, source: String) -> Result<Loaded, Failur
             let findings = findings.iter().map(|finding| Found::new(finding, &name, &source, &map)).collect();
             Err(Failure::Findings { file: name, findings })
         }
-    }
-}
-
-/// A wire form that cannot be decoded is a finding about the file.
-fn wire_failure(name: &str, error: &str) -> Failure {
-    let (message, fix) =
-        error.split_once("Fix: ").unwrap_or((error, "convert the program again from its text"));
-    Failure::Message {
-        exit: crate::report::FINDINGS,
-        message: format!("{name}: {}", message.trim_end().trim_end_matches('.')),
-        fix: fix.into(),
     }
 }
 

@@ -1,19 +1,14 @@
-//! The one place that writes: text for people, JSON for programs.
-//!
-//! Colour appears only on terminals (`anstream` decides, and honours `NO_COLOR`). A closed pipe ends the output, not the
-//! program: what a reader no longer wants is dropped silently.
+//! Why a command fails, as text and as JSON.
 
 use serde_json::{Value, json};
-use std::cell::RefCell;
-use std::io::{self, Write};
 use vyre::diagnostic::Diagnostic;
 use vyre::host::{Error, ErrorKind};
 use vyre::spec::{SpecError, SpecErrorKind};
 use vyre::text::{self, SourceMap};
 
-pub(crate) use vyre_conform::command::exit::{FINDINGS, IO, OK, RUN, USAGE};
-use vyre_conform::command::style::WARN;
-pub(crate) use vyre_conform::command::style::{BAD, BOLD, DIM, GOOD, paint};
+pub(crate) use vyre_terminal::Report;
+pub(crate) use vyre_terminal::exit::{self, FINDINGS, IO, OK, RUN, USAGE};
+pub(crate) use vyre_terminal::style::{BAD, BOLD, DIM, GOOD, highlight, paint};
 
 /// A finding with its place in a file.
 #[derive(Clone, Debug)]
@@ -45,7 +40,7 @@ impl Found {
     }
 }
 
-/// Why a command has no answer.
+/// Why a command has no result.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// A program has errors.
@@ -82,8 +77,7 @@ impl Failure {
                 json!({ "kind": "run", "file": file, "line": line, "column": column, "message": message, "fix": fix })
             }
             Failure::Message { exit, message, fix } => {
-                let kind = ["ok", "findings", "usage", "run", "io"][usize::from(*exit)];
-                json!({ "kind": kind, "message": message, "fix": fix })
+                json!({ "kind": exit::kind(*exit), "message": message, "fix": fix })
             }
         }
     }
@@ -111,8 +105,8 @@ impl From<SpecError> for Failure {
     }
 }
 
-impl From<vyre_conform::command::Failure> for Failure {
-    fn from(failure: vyre_conform::command::Failure) -> Failure {
+impl From<vyre_terminal::Failure> for Failure {
+    fn from(failure: vyre_terminal::Failure) -> Failure {
         Failure::Message { exit: failure.exit, message: failure.message, fix: failure.fix }
     }
 }
@@ -128,101 +122,8 @@ impl From<Error> for Failure {
     }
 }
 
-/// Colours the words that a reader looks for.
-pub(crate) fn highlight(rendered: &str) -> String {
-    let mut out = String::with_capacity(rendered.len() + 64);
-    for line in rendered.split_inclusive('\n') {
-        let (body, end) = line.strip_suffix('\n').map_or((line, ""), |body| (body, "\n"));
-        if body.starts_with("error") || body.starts_with("warning") {
-            let head = body.find([' ', ':']).unwrap_or(body.len());
-            let style = if body.starts_with("error") { BAD } else { WARN };
-            out.push_str(&paint(style, &body[..head]));
-            out.push_str(&body[head..]);
-        } else if let Some(fix) = body.strip_prefix("  Fix:") {
-            out.push_str("  ");
-            out.push_str(&paint(GOOD, "Fix:"));
-            out.push_str(fix);
-        } else if body.starts_with("  |") {
-            out.push_str(&paint(DIM, body));
-        } else {
-            out.push_str(body);
-        }
-        out.push_str(end);
-    }
-    out
-}
-
-/// How the command answers.
-pub(crate) struct Report {
-    json: bool,
-    /// Why something could not be written, if the reader did not simply go away.
-    unwritten: RefCell<Option<io::Error>>,
-}
-
-impl Report {
-    pub(crate) fn new(json: bool) -> Report {
-        Report { json, unwritten: RefCell::new(None) }
-    }
-
-    pub(crate) fn is_json(&self) -> bool {
-        self.json
-    }
-
-    /// Text for a person; nothing where JSON is asked for.
-    pub(crate) fn text(&self, text: &str) {
-        if !self.json {
-            self.keep(anstream::stdout().lock().write_all(text.as_bytes()));
-        }
-    }
-
-    /// Text for a person on standard error.
-    pub(crate) fn note(&self, text: &str) {
-        // Nothing else can be told to anyone if this fails.
-        let _ = anstream::stderr().lock().write_all(text.as_bytes());
-    }
-
-    /// Bytes as they are.
-    pub(crate) fn raw(&self, bytes: &[u8]) {
-        let mut out = io::stdout().lock();
-        self.keep(out.write_all(bytes).and_then(|()| out.flush()));
-    }
-
-    /// The one JSON object, where it is asked for.
-    pub(crate) fn json(&self, value: impl FnOnce() -> Value) {
-        if self.json {
-            let text = serde_json::to_string_pretty(&value()).expect("a JSON value can be written");
-            self.raw(format!("{text}\n").as_bytes());
-        }
-    }
-
-    /// The exit code of an answer, once all of it is written: a full disk is an error, a closed pipe is not.
-    pub(crate) fn finish(&self, exit: u8) -> u8 {
-        self.keep(io::stdout().flush());
-        match self.unwritten.take() {
-            None => exit,
-            Some(error) => {
-                let message = format!("cannot write to standard output: {error}");
-                self.note(&Failure::io(message, "make room for the output, or send it elsewhere").text());
-                IO
-            }
-        }
-    }
-
-    /// Remembers that something could not be written. A closed pipe only means that nobody reads on.
-    fn keep(&self, written: io::Result<()>) {
-        if let Err(error) = written
-            && error.kind() != io::ErrorKind::BrokenPipe
-        {
-            self.unwritten.borrow_mut().get_or_insert(error);
-        }
-    }
-
-    /// A failure, and the exit code it means.
-    pub(crate) fn failure(&self, failure: &Failure) -> u8 {
-        self.json(|| json!({ "error": failure.json() }));
-        if !self.json {
-            self.note(&failure.text());
-        }
-        failure.exit()
-    }
+/// Prints a failure, and returns its exit code.
+pub(crate) fn print_failure(report: &Report, failure: &Failure) -> u8 {
+    report.error(failure.json(), &failure.text());
+    failure.exit()
 }

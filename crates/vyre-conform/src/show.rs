@@ -1,4 +1,4 @@
-//! Bytes and strangers' texts as people may see them.
+//! Shows bytes and quoted texts so that people can read them safely.
 
 use vyre_foundation::ir::{DataType, Literal};
 use vyre_foundation::text::print_literal;
@@ -17,16 +17,10 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A stranger's text for a terminal: one line, not long, nothing that moves the cursor.
+/// A quoted text for a terminal: one line, at most 100 characters, nothing that moves the cursor.
 pub(crate) fn line(text: &str) -> String {
     let short: String = text.chars().take(100).collect();
     short.escape_debug().to_string().replace("\\'", "'").replace("\\\"", "\"")
-}
-
-/// A text of several lines in which strangers' words may stand, without what moves the cursor.
-#[cfg(feature = "cli")]
-pub(crate) fn lines(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
 }
 
 /// A text inside HTML or XML. Characters that XML cannot have become a replacement mark.
@@ -50,13 +44,8 @@ pub(crate) fn escape(text: &str) -> String {
 
 /// A number in groups of three digits.
 pub(crate) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
+    match number {
+        0..1000 => number.to_string(),
+        _ => format!("{},{:03}", grouped(number / 1000), number % 1000),
     }
-    out
 }

@@ -105,8 +105,11 @@ impl Compiler {
     /// A large program takes seconds, so compiling ends between steps if its dispatch has to.
     fn compile(&self, valid: &ValidProgram, watch: &Watch) -> Result<Pipeline, BackendError> {
         let parts = valid.parts();
-        let failed = |message: String| BackendError::CompileFailed { backend: ID.to_owned(), message };
-        let Numbered { program, traps } = number(valid).map_err(|error| failed(error.to_string()))?;
+        let Numbered { program, traps } = number(valid).map_err(|error| BackendError::CompileFailed {
+            backend: ID.to_owned(),
+            message: error.message,
+            fix: error.fix.into(),
+        })?;
         watch.check()?;
         let program = optimise(&program);
         watch.check()?;
@@ -118,7 +121,7 @@ impl Compiler {
         let bound = bound_buffers(parts);
         let (code, scratch_bytes) = self.emit(&program, &|| watch.check())?;
         Ok(Pipeline {
-            code: Executable::new(&code).map_err(failed)?,
+            code: Executable::new(&code).map_err(|error| BackendError::compile_failed(ID, error))?,
             scratch_bytes,
             buffers: parts.buffers.len(),
             bound: bound.iter().map(|id| (id.index(), parts.buffer(*id).ty.bytes().max(1))).collect(),
@@ -137,7 +140,7 @@ impl Compiler {
         program: &ValidProgram,
         check: &dyn Fn() -> Result<(), BackendError>,
     ) -> Result<(MachineCode, u64), BackendError> {
-        let failed = |message: String| BackendError::CompileFailed { backend: ID.to_owned(), message };
+        let failed = |message: String| BackendError::compile_failed(ID, message);
         if let Some(native) = self.native {
             let function = self.lower(program, native_shape(native))?;
             check()?;

@@ -61,9 +61,9 @@ impl CpuConfig {
     }
 
     fn from_lookup(get: impl Fn(&str) -> Option<String>) -> Result<CpuConfig, BackendError> {
-        // The processor is there, so this is a mistake to report, and not a device that is absent.
+        // The processor is present, so this is a mistake to report, and not an absent device.
         let wrong = |name: &str, value: &str, fix: String| {
-            BackendError::new(format!("{name} is `{}`. Fix: {fix}", value.escape_debug()))
+            BackendError::other(format!("{name} is `{}`", value.escape_debug()), fix)
         };
         let count = |name: &str| match get(name) {
             None => Ok(0),

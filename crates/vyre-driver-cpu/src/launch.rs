@@ -75,10 +75,12 @@ impl Region {
     /// Bytes that programs may write.
     fn aligned(address: u64, byte_len: usize) -> Result<Region, BackendError> {
         if byte_len > 0 && !address.is_multiple_of(ALIGNMENT) {
-            return Err(BackendError::new(format!(
-                "this process's allocator gave memory that is not aligned to {ALIGNMENT} bytes, which atomics need. \
-                 Fix: use an allocator that aligns what it gives, as the system's does"
-            )));
+            return Err(BackendError::other(
+                format!(
+                    "this process's allocator returned memory that is not aligned to {ALIGNMENT} bytes, which atomics need"
+                ),
+                "use an allocator that aligns large blocks, as the system's does",
+            ));
         }
         Ok(Region { address, byte_len })
     }

@@ -80,7 +80,7 @@ fn forked(backend: &CudaBackend) -> Result<(), BackendError> {
         }
     };
     match status {
-        0 => Err(BackendError::new("the child got an error and ended. Fix: none is needed".to_owned())),
+        0 => Err(BackendError::other("the child got an error and ended", "none is needed")),
         _ => Ok(()),
     }
 }

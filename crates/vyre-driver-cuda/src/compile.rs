@@ -52,8 +52,11 @@ pub(crate) fn compile(
 ) -> Result<Kernel, BackendError> {
     context.enter()?;
     let options = ptx::Options { sm: context.facts.sm, poll };
-    let lowered = ptx::lower(program, &options)
-        .map_err(|error| BackendError::CompileFailed { backend: ID.into(), message: error.to_string() })?;
+    let lowered = ptx::lower(program, &options).map_err(|error| BackendError::CompileFailed {
+        backend: ID.into(),
+        message: error.message,
+        fix: error.fix.into(),
+    })?;
     let binary = binary(context, cache, &lowered.source)?;
     // SAFETY: the driver made the binary, or the cache found it undamaged.
     let module = unsafe { result::module::load_data(binary.as_ptr().cast()) }
@@ -151,7 +154,7 @@ fn link(context: &Context, source: &str) -> Result<Vec<u8>, BackendError> {
         let log = String::from_utf8_lossy(&log[..end]).into_owned();
         match log.is_empty() {
             true => context.fault(error, "compiling PTX"),
-            false => BackendError::CompileFailed { backend: ID.into(), message: log },
+            false => BackendError::compile_failed(ID, log),
         }
     })
 }

@@ -130,9 +130,7 @@ impl Context {
             Code::CUDA_ERROR_INVALID_PTX
             | Code::CUDA_ERROR_NO_BINARY_FOR_GPU
             | Code::CUDA_ERROR_UNSUPPORTED_PTX_VERSION
-            | Code::CUDA_ERROR_INVALID_IMAGE => {
-                BackendError::CompileFailed { backend: ID.into(), message: describe(error) }
-            }
+            | Code::CUDA_ERROR_INVALID_IMAGE => BackendError::compile_failed(ID, describe(error)),
             Code::CUDA_ERROR_ILLEGAL_ADDRESS
             | Code::CUDA_ERROR_LAUNCH_FAILED
             | Code::CUDA_ERROR_LAUNCH_TIMEOUT
@@ -150,10 +148,10 @@ impl Context {
                 self.lose();
                 BackendError::DeviceLost { backend: ID.into(), cause: format!("{what}: {}", describe(error)) }
             }
-            _ => BackendError::new(format!(
-                "CUDA failed at {what}: {}. Fix: look the code up in CUDA's documentation, and report it with the program",
-                describe(error)
-            )),
+            _ => BackendError::other(
+                format!("CUDA failed at {what}: {}", describe(error)),
+                "look the code up in CUDA's documentation, and report it with the program",
+            ),
         }
     }
 }
@@ -221,10 +219,10 @@ impl CudaConfig {
                 });
             }
             Ok(text) => text.parse().map_err(|_| {
-                BackendError::new(format!(
-                    "VYRE_CUDA_DEVICE is `{}`. Fix: set it to a device's number, as `nvidia-smi` lists them",
-                    text.escape_debug()
-                ))
+                BackendError::other(
+                    format!("VYRE_CUDA_DEVICE is `{}`", text.escape_debug()),
+                    "set it to a device's number, as `nvidia-smi` lists them",
+                )
             })?,
         };
         Ok(CudaConfig { ordinal, cache: cache_dir(ID) })

@@ -198,9 +198,11 @@ impl<'a> Turns<'a> {
                 .collect();
             let result = work();
             others.into_iter().fold(result, |result, other| {
-                result.and(other.join().unwrap_or_else(|_| {
-                    Err(BackendError::new("a copy's thread panicked. Fix: report it".to_owned()))
-                }))
+                result.and(
+                    other.join().unwrap_or_else(|_| {
+                        Err(BackendError::other("a copy's thread panicked", "report it"))
+                    }),
+                )
             })
         })
     }

@@ -72,6 +72,6 @@ fn translate(error: RunError) -> BackendError {
             what: "the interpreter's registers and workgroup state".to_owned(),
             requested_bytes: needed,
         },
-        RunError::Stopped | RunError::Diverged { .. } => BackendError::new(error.to_string()),
+        RunError::Stopped | RunError::Diverged { .. } => BackendError::other(error.message(), error.fix()),
     }
 }

@@ -81,7 +81,7 @@ pub(crate) fn compile(
         return Err(BackendError::LimitExceeded { what: what.into(), asked, limit, backend: ID.into() });
     }
     let refused = |error: BackendError| match error {
-        BackendError::Other { message } => failed(message),
+        BackendError::Other { message, .. } => BackendError::compile_failed(ID, message),
         other => other,
     };
     let compiled = device.watched("a shader", || {
@@ -112,8 +112,8 @@ struct Lowered {
     tables: Vec<u32>,
 }
 
-fn failed(message: String) -> BackendError {
-    BackendError::CompileFailed { backend: ID.into(), message }
+fn failed(message: String, fix: &str) -> BackendError {
+    BackendError::CompileFailed { backend: ID.into(), message, fix: fix.into() }
 }
 
 fn lower(program: &ValidProgram, shaders: &Shaders) -> Result<Lowered, BackendError> {
@@ -124,7 +124,7 @@ fn lower(program: &ValidProgram, shaders: &Shaders) -> Result<Lowered, BackendEr
             }
             // WGSL has locks for them.
             Err(spirv::LowerError::WideAtomic { .. }) => {}
-            Err(error @ spirv::LowerError::Rewrite(_)) => return Err(failed(error.to_string())),
+            Err(spirv::LowerError::Rewrite(error)) => return Err(failed(error.message, error.fix)),
         }
     }
     let floats = match shaders {
@@ -139,7 +139,7 @@ fn lower(program: &ValidProgram, shaders: &Shaders) -> Result<Lowered, BackendEr
             limit: wgsl::DEPTH_MAX as u64,
             backend: ID.into(),
         },
-        other => failed(other.to_string()),
+        other => failed(other.message(), other.fix()),
     })?;
     let codes = shader.traps.iter().map(|(_, code)| *code);
     let traps = codes.zip(shader.places).collect();

@@ -256,9 +256,10 @@ impl Device {
                 BackendError::OutOfMemory { what: what.into(), requested_bytes: 0 }
             }
             wgpu::Error::Validation { description, .. } | wgpu::Error::Internal { description, .. } => {
-                BackendError::new(format!(
-                    "wgpu refused {what}: {description}. Fix: report it with the program, and choose another backend meanwhile"
-                ))
+                BackendError::other(
+                    format!("wgpu refused {what}: {description}"),
+                    "report it with the program, and choose another backend meanwhile",
+                )
             }
         }
     }

@@ -318,9 +318,10 @@ impl<'a> Submission<'a> {
             let kernel = kernels.find(|kernel| !kernel.traps.is_empty());
             let found = kernel.and_then(|kernel| kernel.traps.get(!trap as usize));
             let (code, place) = *found.ok_or_else(|| {
-                BackendError::new(format!(
-                    "the device recorded trap {trap:#x}, which the program does not have. Fix: report it"
-                ))
+                BackendError::other(
+                    format!("the device recorded trap {trap:#x}, which the program does not have"),
+                    "report it with the program",
+                )
             })?;
             return Err(BackendError::Trap { code, place, lane: None });
         }

@@ -148,16 +148,16 @@ fn read_floats<'a>(words: &mut impl Iterator<Item = &'a str>, ways: Ways) -> Opt
 fn fingerprint(features: Option<Features>) -> Result<Vec<u8>, BackendError> {
     let source = Battery::expressions(DataType::F32, 8, 0).source();
     let program = valid(&text::parse(&source).expect("it is a program").program, None)?;
-    let failed = |error: &dyn std::fmt::Display| BackendError::new(format!("{error}. Fix: report it"));
     let mut bytes = Vec::new();
     for floats in [Floats::NATIVE, Floats::default()] {
         if let Some(features) = features {
             let shader = spirv::lower(&program, &Options { features, floats, ..Options::default() });
-            let words = shader.map_err(|error| failed(&error))?.words;
+            let words = shader.map_err(|error| BackendError::other(error.message(), error.fix()))?.words;
             bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
         }
         let shader = wgsl::lower(&program, &wgsl::Options { floats, ..wgsl::Options::DRIVER });
-        bytes.extend(shader.map_err(|error| failed(&error))?.source.into_bytes());
+        let shader = shader.map_err(|error| BackendError::other(error.message(), error.fix()))?;
+        bytes.extend(shader.source.into_bytes());
     }
     Ok(bytes)
 }

@@ -1,7 +1,7 @@
 //! What can go wrong between a program and a device.
 //!
-//! A variant names the real cause, so that a caller can act on it without reading text. Every error's text ends in a
-//! `Fix:` that the reader can do.
+//! A variant names the real cause, so that a caller can act on it without reading text. Every error has a
+//! [`fix`](BackendError::fix) that the reader can do, and its text ends in it.
 
 use std::fmt;
 use std::time::Duration;
@@ -27,12 +27,12 @@ pub enum BackendError {
     Timeout { limit: Duration },
     /// The caller cancelled the dispatch.
     Cancelled,
-    /// A resident handle or device buffer cannot be used so.
+    /// A resident handle or device buffer cannot be used for this call.
     BadHandle { handle: u64, cause: HandleFault },
     /// A lane trapped; `place` is the line, of those that trapped the first in the program, and `lane` one that did.
     Trap { code: u32, place: Place, lane: Option<[u32; 3]> },
     /// The backend's compiler refused what we emitted.
-    CompileFailed { backend: String, message: String },
+    CompileFailed { backend: String, message: String, fix: String },
     /// A pipeline was compiled for a device that is gone.
     PipelineInvalidated { backend: String },
     /// A cooperative launch has more workgroups than can be resident at once.
@@ -43,8 +43,9 @@ pub enum BackendError {
     ShutDown { backend: String },
     /// No backend has that id, or it cannot run on this machine.
     Unavailable { backend: String, reason: String, fix: String },
-    /// What a backend outside this family reported, in its own words.
-    Other { message: String },
+    /// What a backend reported that no other variant names. `fix` is `None` where a backend outside this family gave one
+    /// text, which has its `Fix:` inside.
+    Other { message: String, fix: Option<String> },
 }
 
 /// What is wrong with a handle.
@@ -64,7 +65,7 @@ pub enum HandleFault {
     Invalidated,
     /// It is bound twice, and at least once for writing.
     BoundTwice,
-    /// Borrowed bytes stand where a resident handle is needed.
+    /// Borrowed bytes were passed where a resident handle is needed.
     NotResident,
 }
 
@@ -127,7 +128,20 @@ impl BackendError {
     /// An error in a backend's own words, which should end in a `Fix:`.
     #[must_use]
     pub fn new(message: String) -> BackendError {
-        BackendError::Other { message }
+        BackendError::Other { message, fix: None }
+    }
+
+    /// An error that no other variant names, with what to do about it.
+    #[must_use]
+    pub fn other(message: impl Into<String>, fix: impl Into<String>) -> BackendError {
+        BackendError::Other { message: message.into(), fix: Some(fix.into()) }
+    }
+
+    /// A valid program that the backend's compiler refused, which is a defect.
+    #[must_use]
+    pub fn compile_failed(backend: &str, message: impl Into<String>) -> BackendError {
+        let fix = "report the program: a valid program must compile; another backend may run it meanwhile";
+        BackendError::CompileFailed { backend: backend.into(), message: message.into(), fix: fix.into() }
     }
 
     /// The stable name of this kind of error.
@@ -154,7 +168,9 @@ impl BackendError {
         }
     }
 
-    fn message(&self) -> String {
+    /// What is wrong, without the fix.
+    #[must_use]
+    pub fn message(&self) -> String {
         match self {
             BackendError::InvalidProgram { .. } => "the program is not valid".into(),
             BackendError::UnsupportedFeature { name, backend } => {
@@ -186,7 +202,7 @@ impl BackendError {
                     format!("trap {code}")
                 }
             },
-            BackendError::CompileFailed { backend, message } => {
+            BackendError::CompileFailed { backend, message, .. } => {
                 format!("backend `{backend}` could not compile the program: {message}")
             }
             BackendError::PipelineInvalidated { backend } => {
@@ -202,7 +218,7 @@ impl BackendError {
             BackendError::Unavailable { backend, reason, .. } => {
                 format!("backend `{backend}` is not available: {reason}")
             }
-            BackendError::Other { message } => message.clone(),
+            BackendError::Other { message, .. } => message.clone(),
         }
     }
 
@@ -212,6 +228,8 @@ impl BackendError {
         match self {
             BackendError::InvalidProgram { fix }
             | BackendError::InvalidLaunch { fix, .. }
+            | BackendError::CompileFailed { fix, .. }
+            | BackendError::Other { fix: Some(fix), .. }
             | BackendError::Unavailable { fix, .. } => fix.clone(),
             BackendError::UnsupportedFeature { .. } => {
                 "choose a backend that reports it (`vyre devices` lists them), or let routing choose".into()
@@ -234,20 +252,24 @@ impl BackendError {
                 "correct the input that the trap guards against, and upload resident buffers the program writes again"
                     .into()
             }
-            BackendError::CompileFailed { .. } => {
-                "report the program: a valid program must compile; another backend may run it meanwhile".into()
-            }
             BackendError::PipelineInvalidated { .. } => "compile the program again after recovery".into(),
             BackendError::CooperativeResidencyExceeded { .. } => {
                 "launch fewer workgroups, or let routing split the program at its grid barriers".into()
             }
             BackendError::ClockOverflow { .. } => "measure a shorter sequence".into(),
-            BackendError::ShutDown { .. } => "open the backend anew with `registry::reopen`".into(),
-            BackendError::Other { message } => match message.split_once("Fix:") {
-                Some((_, fix)) => fix.trim().into(),
-                None => "report this to the backend's author: its error names no fix".into(),
-            },
+            BackendError::ShutDown { .. } => "open the backend again with `registry::reopen`".into(),
+            BackendError::Other { fix: None, .. } if self.has_own_fix() => {
+                "do what the backend's message says, or choose another backend".into()
+            }
+            BackendError::Other { fix: None, .. } => {
+                "report this to the backend's author: its error names no fix".into()
+            }
         }
+    }
+
+    /// Whether this is the one text of a backend outside this family, with a `Fix:` inside.
+    fn has_own_fix(&self) -> bool {
+        matches!(self, BackendError::Other { message, fix: None } if message.contains("Fix:"))
     }
 }
 
@@ -281,11 +303,10 @@ impl HandleFault {
 
 impl fmt::Display for BackendError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let message = self.message();
-        if message.contains("Fix:") {
-            return f.write_str(&message);
+        match self.has_own_fix() {
+            true => f.write_str(&self.message()),
+            false => write!(f, "{}. Fix: {}", self.message(), self.fix()),
         }
-        write!(f, "{message}. Fix: {}", self.fix())
     }
 }
 

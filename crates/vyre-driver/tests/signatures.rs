@@ -176,7 +176,7 @@ fn the_language_has_what_the_contract_names() {
 #[test]
 fn every_error_has_a_code_and_a_fix() {
     let errors = [
-        (BackendError::InvalidProgram { fix: "mend it".into() }, ErrorCode::InvalidProgram),
+        (BackendError::InvalidProgram { fix: "correct it".into() }, ErrorCode::InvalidProgram),
         (
             BackendError::UnsupportedFeature { name: "f".into(), backend: "b".into() },
             ErrorCode::UnsupportedFeature,
@@ -188,6 +188,8 @@ fn every_error_has_a_code_and_a_fix() {
         (BackendError::Cancelled, ErrorCode::Cancelled),
         (BackendError::new("it broke".into()), ErrorCode::Other),
         (BackendError::new("Fix: it broke".into()), ErrorCode::Other),
+        (BackendError::other("it broke", "repair it"), ErrorCode::Other),
+        (BackendError::compile_failed("b", "it broke"), ErrorCode::CompileFailed),
     ];
     for (error, code) in errors {
         assert_eq!(error.code(), code);

@@ -1,7 +1,7 @@
 //! Traps by number: what a device records of a trap is one small integer, and this is what it stands for.
 
 use crate::soften::SoftenError;
-use vyre_foundation::diagnostic::{Diagnostic, Place};
+use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::{Block, FunctionId, Node, Program, ProgramParts, walk};
 use vyre_foundation::opt::Pass;
 use vyre_foundation::validate::{ValidProgram, validate};
@@ -28,9 +28,8 @@ pub fn number(program: &ValidProgram) -> Result<Numbered, SoftenError> {
     let inline = Pass::from_name("inline").expect("the optimiser inlines");
     (inline.run)(&mut parts);
     renumber(&mut parts.body.block, &mut (0..));
-    let program = Program::new(parts).map_err(|error| SoftenError { message: error.to_string() })?;
-    let first = |findings: Vec<Diagnostic>| findings.first().map(ToString::to_string).unwrap_or_default();
-    let program = validate(&program).map_err(|findings| SoftenError { message: first(findings) })?;
+    let program = Program::new(parts).map_err(|error| SoftenError::limit(error.message))?;
+    let program = validate(&program).map_err(|findings| SoftenError::limit(findings[0].message.clone()))?;
     Ok(Numbered { program, traps })
 }
 

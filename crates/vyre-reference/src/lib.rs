@@ -102,12 +102,11 @@ pub struct Outcome {
 
 /// Why a run has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}\n  Fix: {}", self.message(), self.fix())]
 pub enum RunError {
     /// The launch is refused.
-    #[error(transparent)]
     Launch(#[from] LaunchError),
     /// A lane trapped.
-    #[error("trap {code} at {location}, by lane ({}, {}, {})\n  Fix: trace that lane to see what led to the trap", lane[0], lane[1], lane[2])]
     Trap {
         /// The code of the trap that comes first in the program.
         code: u32,
@@ -117,28 +116,49 @@ pub enum RunError {
         lane: [u32; 3],
     },
     /// [`Options::stop`] said so.
-    #[error(
-        "the run was stopped before its end\n  Fix: allow more time, launch fewer lanes, or shorten the loops"
-    )]
     Stopped,
     /// The run needs more memory than it may have.
-    #[error(
-        "the run needs {needed} bytes for registers and workgroup state, and may have {max}\n  Fix: raise `memory_bytes_max`, or launch fewer workgroups at once"
-    )]
     Memory {
         /// Bytes it would need so far.
         needed: u64,
         /// Bytes it may have.
         max: u64,
     },
-    /// Lanes met at different lines, which validation excludes.
-    #[error(
-        "lanes of a workgroup met at different lines, one at {location}\n  Fix: report this program; the validator should have refused it"
-    )]
+    /// Lanes reached a barrier at different lines, which validation excludes.
     Diverged {
-        /// Where one of them stood.
+        /// Where one of them was.
         location: Location,
     },
+}
+
+impl RunError {
+    /// What is wrong, without the fix.
+    pub fn message(&self) -> String {
+        match self {
+            RunError::Launch(error) => error.message.clone(),
+            RunError::Trap { code, location, lane: [x, y, z] } => {
+                format!("trap {code} at {location}, by lane ({x}, {y}, {z})")
+            }
+            RunError::Stopped => "the run was stopped before its end".into(),
+            RunError::Memory { needed, max } => {
+                format!("the run needs {needed} bytes for registers and workgroup state, and may have {max}")
+            }
+            RunError::Diverged { location } => {
+                format!("lanes of a workgroup reached a barrier at different lines, one at {location}")
+            }
+        }
+    }
+
+    /// What to do about it.
+    pub fn fix(&self) -> &str {
+        match self {
+            RunError::Launch(error) => &error.fix,
+            RunError::Trap { .. } => "trace that lane to see what led to the trap",
+            RunError::Stopped => "allow more time, launch fewer lanes, or shorten the loops",
+            RunError::Memory { .. } => "raise `memory_bytes_max`, or launch fewer workgroups at once",
+            RunError::Diverged { .. } => "report this program; the validator should have refused it",
+        }
+    }
 }
 
 /// What a run tells beside its bytes.

@@ -10,7 +10,6 @@ use vyre_foundation::ir::{DataType, OpId, walk};
 use vyre_foundation::text;
 use vyre_foundation::validate::explain;
 use vyre_foundation::{text as parser, validate as validator};
-use vyre_generate::suffix;
 use vyre_testkit::math_page::math_page;
 use vyre_testkit::ops_page::ops_page;
 use vyre_testkit::repo;
@@ -31,7 +30,7 @@ fn used_ops(source: &str) -> BTreeMap<OpId, BTreeSet<Option<DataType>>> {
     let parts = parsed.program.parts();
     for body in parts.functions.iter().map(|function| &function.body).chain([&parts.body]) {
         walk(&body.block, |_, _, node| {
-            used.entry(node.op()).or_default().insert(suffix(node));
+            used.entry(node.op()).or_default().insert(node.suffix());
         });
     }
     used

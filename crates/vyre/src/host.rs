@@ -17,7 +17,7 @@ use vyre_foundation::diagnostic::{Diagnostic, Place};
 use vyre_foundation::ir::builder::Element;
 use vyre_foundation::ir::{Buffer, BufferId, Program, ProgramParts};
 use vyre_foundation::launch::{self, Admission, LaunchError, element_count};
-use vyre_foundation::text;
+use vyre_foundation::text::{self, SourceMap};
 use vyre_foundation::validate::{ValidProgram, validate};
 use vyre_reference::{Finding, Options, RunError, Schedule, Trace};
 
@@ -63,7 +63,7 @@ pub struct Error {
     pub fix: String,
 }
 
-/// As it is displayed: `main` shows errors so, and a reader wants the message and its fix.
+/// As it is displayed: `main` prints errors this way, and a reader wants the message and its fix.
 impl std::fmt::Debug for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{self}")
@@ -75,12 +75,13 @@ impl Error {
         Error { kind: ErrorKind::Launch, message: message.into(), fix: fix.into() }
     }
 
-    /// All findings in one text: the first fix becomes the error's.
-    fn program(findings: &[Diagnostic], render: impl Fn(&Diagnostic) -> String) -> Error {
-        let all: Vec<String> = findings.iter().map(render).collect();
-        let all = all.join("\n");
-        let (message, fix) = all.trim_end().rsplit_once("\n  Fix: ").unwrap_or((&all, "correct the program"));
-        Error { kind: ErrorKind::Program, message: message.into(), fix: fix.into() }
+    /// All findings in one text: the fix of the last becomes the error's.
+    fn program(findings: &[Diagnostic], name: &str, source: &str, map: &SourceMap) -> Error {
+        let (last, others) = findings.split_last().expect("what is refused has a finding");
+        let mut message: String =
+            others.iter().map(|finding| text::render(finding, name, source, map) + "\n").collect();
+        message += text::render_message(last, name, source, map).trim_end();
+        Error { kind: ErrorKind::Program, message, fix: text::as_written(&last.fix, source) }
     }
 }
 
@@ -111,9 +112,7 @@ impl From<RunError> for Error {
             RunError::Memory { .. } => ErrorKind::Memory,
             RunError::Diverged { .. } => ErrorKind::Device,
         };
-        let text = error.to_string();
-        let (message, fix) = text.split_once("\n  Fix: ").unwrap_or((&text, "report this as a defect"));
-        Error { kind, message: message.into(), fix: fix.into() }
+        Error { kind, message: error.message(), fix: error.fix().into() }
     }
 }
 
@@ -142,13 +141,11 @@ impl From<BackendError> for Error {
             BackendError::Trap { code, place, lane } => {
                 ErrorKind::Trap { code: *code, place: *place, lane: *lane }
             }
-            // An id that nobody has, or a launch that routing finds no backend for.
+            // An id that no backend has, or a launch that routing finds no backend for.
             BackendError::Unavailable { backend, .. } if !linked(backend) => ErrorKind::Launch,
             _ => kind,
         };
-        let text = error.to_string();
-        let message = text.split_once("Fix:").map_or(text.as_str(), |(message, _)| message);
-        Error { kind, message: message.trim_end().trim_end_matches('.').into(), fix: error.fix() }
+        Error { kind, message: error.message(), fix: error.fix() }
     }
 }
 
@@ -179,20 +176,17 @@ impl Kernel {
             Err(findings) => {
                 let (source, map) = text::print_with_map(program);
                 let name = program.name();
-                Err(Error::program(&findings, |finding| text::render(finding, name, &source, &map)))
+                Err(Error::program(&findings, name, &source, &map))
             }
         }
     }
 
     /// Reads and validates a program in text.
     pub fn parse(source: &str) -> Result<Kernel, Error> {
-        let render =
-            |finding: &Diagnostic, map: &text::SourceMap| text::render(finding, "kernel", source, map);
-        let parsed = text::parse(source).map_err(|findings| {
-            Error::program(&findings, |finding| render(finding, &text::SourceMap::default()))
-        })?;
-        let program = validate(&parsed.program)
-            .map_err(|findings| Error::program(&findings, |finding| render(finding, &parsed.map)))?;
+        let refused =
+            |findings: &[Diagnostic], map: &SourceMap| Error::program(findings, "kernel", source, map);
+        let parsed = text::parse(source).map_err(|findings| refused(&findings, &SourceMap::default()))?;
+        let program = validate(&parsed.program).map_err(|findings| refused(&findings, &parsed.map))?;
         Ok(Kernel { program })
     }
 

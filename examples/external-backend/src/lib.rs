@@ -42,7 +42,7 @@ impl VyreBackend for ExampleBackend {
             RunError::Trap { code, location, lane } => {
                 BackendError::Trap { code, place: location.line, lane: Some(lane) }
             }
-            other => BackendError::new(other.to_string()),
+            other => BackendError::other(other.message(), other.fix()),
         })?;
         let results = admission.bindings.iter().zip(buffers);
         Ok(results.filter(|(binding, _)| binding.output.is_some()).map(|(_, bytes)| bytes).collect())

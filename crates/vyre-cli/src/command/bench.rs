@@ -13,7 +13,7 @@ use vyre_bench::{
     BENCHMARKS, Baselines, Benchmark, Bound, Figures, Group, Limits, MATH, OPS, Options, Outcome, Row,
     Spread, size_text,
 };
-use vyre_conform::command::table::{Align, columns};
+use vyre_terminal::table::{Align, columns};
 
 pub(crate) fn run(args: &Bench, report: &Report) -> Result<u8, Failure> {
     if args.list {

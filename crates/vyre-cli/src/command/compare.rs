@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use vyre::driver::registry;
 use vyre::host::{Error, ErrorKind, Kernel, Output};
 use vyre::ir::Buffer;
-use vyre_conform::command::table::{Align, columns};
+use vyre_terminal::table::{Align, columns};
 
 /// How one backend did.
 pub(crate) struct Row {

@@ -4,7 +4,7 @@ use crate::report::{BOLD, Failure, OK, Report, paint};
 use serde_json::{Value, json};
 use vyre::VyreBackend;
 use vyre::driver::registry::{self, BackendRegistration};
-use vyre_conform::command::table::{Align, columns, grouped};
+use vyre_terminal::table::{Align, columns, grouped};
 
 /// What the rows `native` and `not native` say.
 const NATIVE: &str = "Native is what the device does itself. The rest is done in other ways with the same bytes, or refused before the run.";

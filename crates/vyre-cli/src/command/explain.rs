@@ -5,7 +5,7 @@ use crate::report::{BAD, BOLD, Failure, GOOD, OK, Report, paint};
 use serde_json::{Value, json};
 use vyre::diagnostic::Rule;
 use vyre::rules;
-use vyre_conform::command::table::{Align, columns};
+use vyre_terminal::table::{Align, columns};
 
 pub(crate) fn run(args: &Explain, report: &Report) -> Result<u8, Failure> {
     let Some(asked) = &args.code else {

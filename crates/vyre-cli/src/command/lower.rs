@@ -1,6 +1,6 @@
 //! `vyre lower`: what a program becomes on its way to a device.
 
-use crate::args::{FloatWay, Lower};
+use crate::args::{FloatStrategy, Lower};
 use crate::load;
 use crate::report::{Failure, OK, Report};
 use serde_json::json;
@@ -89,34 +89,29 @@ fn asm(program: &ValidProgram, _: &Lower) -> Result<Lowered, Failure> {
 fn ptx(program: &ValidProgram, args: &Lower) -> Result<Lowered, Failure> {
     let sm = args.sm.unwrap_or(ptx::Options::default().sm);
     let options = ptx::Options { sm, poll: args.poll };
-    Ok(ptx::lower(program, &options).map_err(|error| refused(&error))?.source.into())
+    Ok(ptx::lower(program, &options).map_err(|error| Failure::usage(error.message, error.fix))?.source.into())
 }
 
-/// How floats are made, if that is asked for.
+/// How float operations are emitted, where an option says so.
 fn floats(args: &Lower) -> Option<Floats> {
-    args.floats.map(|way| match way {
-        FloatWay::Native => Floats::NATIVE,
-        FloatWay::Integers => Floats::SOFT,
+    args.floats.map(|strategy| match strategy {
+        FloatStrategy::Native => Floats::NATIVE,
+        FloatStrategy::Integers => Floats::SOFT,
     })
 }
 
 fn spirv(program: &ValidProgram, args: &Lower) -> Result<Lowered, Failure> {
     let floats = floats(args).unwrap_or_default();
     let options = spirv::Options { floats, ..spirv::Options::default() };
-    let shader = spirv::lower(program, &options).map_err(|error| refused(&error))?;
+    let shader =
+        spirv::lower(program, &options).map_err(|error| Failure::usage(error.message(), error.fix()))?;
     let bytes = shader.words.iter().flat_map(|word| word.to_le_bytes()).collect();
     Ok(Lowered { text: shader.text(), bytes: Some(bytes), tables: shader.tables })
 }
 
 fn wgsl(program: &ValidProgram, args: &Lower) -> Result<Lowered, Failure> {
     let options = wgsl::Options { floats: floats(args).unwrap_or(Floats::SOFT), ..wgsl::Options::DRIVER };
-    let shader = wgsl::lower(program, &options).map_err(|error| refused(&error))?;
+    let shader =
+        wgsl::lower(program, &options).map_err(|error| Failure::usage(error.message(), error.fix()))?;
     Ok(Lowered { text: shader.source, bytes: None, tables: shader.tables })
-}
-
-/// A program that a target has no form for.
-fn refused(error: &dyn std::error::Error) -> Failure {
-    let text = error.to_string();
-    let (message, fix) = text.split_once(" Fix: ").unwrap_or((&text, "choose another target"));
-    Failure::usage(message.trim_end_matches('.'), fix)
 }

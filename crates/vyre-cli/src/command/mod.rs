@@ -1,4 +1,4 @@
-//! One file for each command. Each gives the exit code of an answer, or why there is none.
+//! One file for each command. Each returns an exit code, or why the command failed.
 
 #[cfg(feature = "bench")]
 mod bench;
@@ -50,8 +50,5 @@ pub(crate) fn run(command: Command, report: &Report) -> Result<u8, Failure> {
 fn conform(command: &conform::Command, report: &Report) -> Result<u8, Failure> {
     let host =
         conform::Host { program: "vyre", backends: conform::Backends::Registered, quiet: report.is_json() };
-    let answer = conform::run(command, &host)?;
-    report.text(&answer.text);
-    report.json(|| answer.json);
-    Ok(answer.exit)
+    Ok(report.answer(conform::run(command, &host)?))
 }

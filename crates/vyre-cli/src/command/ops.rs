@@ -5,7 +5,7 @@ use crate::report::{BOLD, Failure, OK, Report, paint};
 use serde_json::{Value, json};
 use vyre::ir::{ArgType, Effect, OpId, OpInfo, ResultType, TypeSet};
 use vyre::math::{MathOp, OPS};
-use vyre_conform::command::table::{Align, columns};
+use vyre_terminal::table::{Align, columns};
 
 pub(crate) fn run(args: &Ops, report: &Report) -> Result<u8, Failure> {
     let Some(name) = &args.name else {
@@ -119,10 +119,10 @@ fn result_name(result: ResultType) -> Option<&'static str> {
 fn effect_name(effect: Effect) -> &'static str {
     match effect {
         Effect::Pure => "pure",
-        Effect::Reads => "reads",
-        Effect::Writes => "writes",
-        Effect::Synchronises => "synchronises",
-        Effect::Controls => "controls",
+        Effect::Reads | Effect::Gets => "reads",
+        Effect::Writes | Effect::Sets | Effect::Traps => "writes",
+        Effect::Exchanges | Effect::Orders | Effect::OrdersAndWrites => "synchronises",
+        Effect::Controls | Effect::Calls | Effect::Launches => "controls",
     }
 }
 

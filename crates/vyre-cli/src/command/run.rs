@@ -19,7 +19,7 @@ use vyre::reference::{Finding, FindingKind, Party, Trace, TraceEvent};
 use vyre::show::{Source, observation, trap};
 use vyre::spec::Expect;
 use vyre::text;
-use vyre_conform::command::table::{Align, columns, grouped};
+use vyre_terminal::table::{Align, columns, grouped};
 
 /// How much memory and time the reference may take beside another backend.
 const BESIDE_BYTES_MAX: usize = 64 << 20;

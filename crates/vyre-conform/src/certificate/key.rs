@@ -1,5 +1,6 @@
 //! Keys: Ed25519, in the PEM files that every tool reads (PKCS#8 and SubjectPublicKeyInfo).
 
+use super::CertificateError;
 use super::statement::{Hex, parse_hex};
 use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
 use ed25519_dalek::pkcs8::{
@@ -11,7 +12,7 @@ use std::fmt;
 /// What certificates are signed with.
 pub struct SecretKey(SigningKey);
 
-/// By which a signature is known.
+/// What a signature is checked with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PublicKey(VerifyingKey);
 
@@ -27,10 +28,10 @@ impl SecretKey {
     }
 
     /// Reads a PEM file's text (`BEGIN PRIVATE KEY`).
-    pub fn from_pem(text: &str) -> Result<SecretKey, String> {
-        let key = SigningKey::from_pkcs8_pem(text).map(SecretKey);
-        key.map_err(|_| {
-            "no PEM file with an Ed25519 private key. Fix: make one with the command `keygen`".into()
+    pub fn from_pem(text: &str) -> Result<SecretKey, CertificateError> {
+        SigningKey::from_pkcs8_pem(text).map(SecretKey).map_err(|_| CertificateError {
+            message: "no PEM file with an Ed25519 private key".into(),
+            fix: "make one with the command `keygen`".into(),
         })
     }
 
@@ -42,7 +43,7 @@ impl SecretKey {
         pem.as_str().to_owned()
     }
 
-    /// The key that others know its signatures by.
+    /// The key that its signatures are checked with.
     pub fn public(&self) -> PublicKey {
         PublicKey(self.0.verifying_key())
     }
@@ -54,16 +55,17 @@ impl SecretKey {
 
 impl PublicKey {
     /// Reads a PEM file's text (`BEGIN PUBLIC KEY`), or 64 hexadecimal digits as [`Display`](fmt::Display) gives.
-    pub fn parse(text: &str) -> Result<PublicKey, String> {
+    pub fn parse(text: &str) -> Result<PublicKey, CertificateError> {
         let text = text.trim();
         let key = match parse_hex(text) {
             Some(bytes) => VerifyingKey::from_bytes(&bytes).ok(),
             None => VerifyingKey::from_public_key_pem(text).ok(),
         };
         // A weak key has signatures that fit any message.
-        key.filter(|key| !key.is_weak()).map(PublicKey).ok_or_else(|| {
-            let fix = "give the 64 digits that `keygen` printed, or the file it wrote beside the private key";
-            format!("no Ed25519 public key. Fix: {fix}")
+        key.filter(|key| !key.is_weak()).map(PublicKey).ok_or_else(|| CertificateError {
+            message: "no Ed25519 public key".into(),
+            fix: "give the 64 digits that `keygen` printed, or the file it wrote beside the private key"
+                .into(),
         })
     }
 
@@ -80,7 +82,7 @@ impl PublicKey {
         Hex(self.0.to_bytes())
     }
 
-    /// What envelopes name the key by.
+    /// How envelopes name the key.
     pub(crate) fn id(&self) -> Hex {
         let mut hasher = blake3::Hasher::new_derive_key("vyre conformance key v1");
         Hex(*hasher.update(self.0.as_bytes()).finalize().as_bytes())
@@ -117,10 +119,10 @@ mod tests {
     #[test]
     fn what_is_no_key_is_refused_with_a_fix() {
         for text in ["", "0", &"00".repeat(32), &SecretKey::generate().to_pem()] {
-            assert!(PublicKey::parse(text).unwrap_err().contains("Fix: "), "{text}");
+            assert!(PublicKey::parse(text).unwrap_err().fix.contains("64 digits"), "{text}");
         }
         let public = SecretKey::generate().public().to_pem();
-        assert!(SecretKey::from_pem(&public).is_err_and(|error| error.contains("Fix: ")));
+        assert!(SecretKey::from_pem(&public).is_err_and(|error| error.fix.contains("keygen")));
     }
 
     #[test]

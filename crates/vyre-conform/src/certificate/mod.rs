@@ -32,7 +32,7 @@ pub struct Certificate {
     signature: Option<[u8; 64]>,
 }
 
-/// Why a certificate is refused.
+/// Why a certificate or a key is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}\n  Fix: {fix}")]
 pub struct CertificateError {

@@ -1,10 +1,11 @@
-//! What can be asked of the commands.
+//! The options of the commands.
 
 use crate::batch::{Level, Track};
 use crate::certificate::parse_hex;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
+use vyre_terminal::ValueError;
 
 /// The commands of the suite.
 #[derive(Debug, Subcommand)]
@@ -164,24 +165,26 @@ fn track() -> impl TypedValueParser<Value = Track> {
 }
 
 /// `2/4`, counted from one; the suite counts from zero.
-fn parse_shard(text: &str) -> Result<(u32, u32), String> {
+fn parse_shard(text: &str) -> Result<(u32, u32), ValueError> {
     let parts = text.split_once('/').and_then(|(at, of)| Some((at.parse().ok()?, of.parse().ok()?)));
     match parts {
         Some((at, of)) if (1..=of).contains(&at) => Ok((at - 1, of)),
-        Some(_) | None => Err("not a part. Fix: write `1/4` to `4/4` for four parts".into()),
+        Some(_) | None => Err(ValueError::new("not a part", "write `1/4` to `4/4` for four parts")),
     }
 }
 
 /// A name that cannot be a case's must not read as a case that passed.
-fn parse_case(text: &str) -> Result<String, String> {
+fn parse_case(text: &str) -> Result<String, ValueError> {
     let number = text.split_once('#').map(|(_, number)| number.parse::<u32>());
     match text.is_empty() || text.starts_with('#') || matches!(number, Some(Err(_))) {
-        true => Err("not a case's name. Fix: take one from a report, or the start of one: `op/f32`".into()),
+        true => {
+            Err(ValueError::new("not a case's name", "take one from a report, or the start of one: `op/f32`"))
+        }
         false => Ok(text.into()),
     }
 }
 
-fn parse_nonce(text: &str) -> Result<[u8; 32], String> {
+fn parse_nonce(text: &str) -> Result<[u8; 32], ValueError> {
     parse_hex(text)
-        .ok_or_else(|| "not 64 hexadecimal digits. Fix: draw them with `openssl rand -hex 32`".into())
+        .ok_or_else(|| ValueError::new("not 64 hexadecimal digits", "draw them with `openssl rand -hex 32`"))
 }

@@ -3,15 +3,14 @@
 use super::args::Certify;
 use super::file::{check_writable, is_plain, place, write_file};
 use super::progress::Progress;
-use super::table::{Align, columns, grouped};
-use super::{Answer, BAD, BOLD, DIM, Failure, GOOD, Host, exit, paint, plural};
+use super::{Host, plural};
 use crate::batch::{Group, Level, Track};
 use crate::cases;
 use crate::certificate::{Certificate, Identity, Sample, SecretKey};
 use crate::failure::ParityFailure;
 use crate::journal::{self, Header, Journal, JournalError, Recorded};
 use crate::report::{LevelState, Report};
-use crate::show::{hex, line, lines};
+use crate::show::{hex, line};
 use crate::suite::{ConformanceSuite, Filter, Size, draw_nonce};
 use serde_json::{Value, json};
 use std::cell::RefCell;
@@ -21,9 +20,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use vyre_driver::CancelToken;
 use vyre_foundation::ir::Digest;
+use vyre_terminal::style::{BAD, BOLD, DIM, GOOD, highlight, paint};
+use vyre_terminal::table::{Align, columns, grouped};
+use vyre_terminal::{Answer, Failure, exit, printable};
 
-/// Failures that are told in full; the next ones are listed, and the others counted.
-const TOLD_MAX: usize = 3;
+/// Failures that are shown in full; the next ones are listed, and the others counted.
+const SHOWN_MAX: usize = 3;
 const LISTED_MAX: usize = 40;
 /// Groups whose outputs are computed again before the certificate of a run of this process is signed.
 const OWN_SAMPLE: usize = 8;
@@ -89,7 +91,7 @@ fn missing(failures: &[ParityFailure]) -> Failure {
 fn secret_key(path: &Path) -> Result<SecretKey, Failure> {
     let text = super::read_text(path)?;
     SecretKey::from_pem(&text)
-        .map_err(|error| Failure::with_fix(exit::USAGE, &format!("{}: {error}", path.display())))
+        .map_err(|error| Failure::usage(format!("{}: {}", path.display(), error.message), error.fix))
 }
 
 /// Refuses outputs that would lie in the same file, or over what is read.
@@ -339,24 +341,21 @@ fn badges(report: &Report) -> String {
 /// The first failures in full, then the names of the others.
 fn failures(report: &Report) -> String {
     let mut text = String::new();
-    for failure in report.failures.iter().take(TOLD_MAX) {
-        let told = lines(&failure.to_string())
-            .replacen("FAIL", &paint(BAD, "FAIL"), 1)
-            .replace("  Fix:", &format!("  {}", paint(GOOD, "Fix:")));
-        text.push_str(&format!("\n{told}\n"));
+    for failure in report.failures.iter().take(SHOWN_MAX) {
+        text.push_str(&format!("\n{}\n", highlight(&printable(&failure.to_string()))));
     }
     let others: Vec<Vec<String>> = report
         .failures
         .iter()
-        .skip(TOLD_MAX)
+        .skip(SHOWN_MAX)
         .take(LISTED_MAX)
         .map(|failure| vec![format!("  {}", failure.case), failure.cause.to_string()])
         .collect();
     if !others.is_empty() {
-        text.push_str(&format!("\n  and {}:\n", plural(report.failures.len() - TOLD_MAX, "other failure")));
+        text.push_str(&format!("\n  and {}:\n", plural(report.failures.len() - SHOWN_MAX, "other failure")));
         text.push_str(&columns(&[Align::Left; 2], &others));
     }
-    if report.failures.len() > TOLD_MAX + LISTED_MAX {
+    if report.failures.len() > SHOWN_MAX + LISTED_MAX {
         text.push_str("  ... `--html FILE` shows all\n");
     }
     text

@@ -1,7 +1,7 @@
 //! Files that commands write: whole or not at all, and never over what is not a file.
 
-use super::Failure;
 use std::path::{Path, PathBuf};
+use vyre_terminal::Failure;
 
 /// Where a path leads, as far as the file system tells.
 pub(super) fn place(path: &Path) -> PathBuf {

@@ -1,12 +1,12 @@
 //! `keygen`: a key to sign certificates with.
 
 use super::args::Keygen;
-use super::{Answer, Failure, exit};
 use crate::certificate::SecretKey;
 use serde_json::json;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use vyre_terminal::{Answer, Failure, exit};
 
 pub(super) fn run(args: &Keygen) -> Result<Answer, Failure> {
     let mut public_path = args.output.clone().into_os_string();

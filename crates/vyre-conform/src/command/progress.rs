@@ -1,11 +1,11 @@
 //! How far a run is: a bar on terminals, a line now and then elsewhere, nothing where silence is wanted.
 
-use super::table::grouped;
 use crate::suite::Progress as Standing;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::cell::Cell;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
+use vyre_terminal::table::grouped;
 
 /// How often a line is written where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(5);

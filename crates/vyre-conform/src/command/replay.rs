@@ -2,7 +2,7 @@
 
 use super::args::Replay;
 use super::verify::read;
-use super::{Answer, BAD, BOLD, Backends, Failure, GOOD, Host, Opened, exit, paint};
+use super::{Backends, Host, Opened};
 use crate::batch::{Batch, Group, Plan, Step, Work};
 use crate::cases;
 use crate::certificate::{Certificate, Predicate};
@@ -14,6 +14,8 @@ use serde_json::{Value, json};
 use std::fmt::Write;
 use vyre_foundation::ir::DataType;
 use vyre_foundation::launch::bound_buffers;
+use vyre_terminal::style::{BAD, BOLD, GOOD, paint};
+use vyre_terminal::{Answer, Failure, exit};
 
 /// Elements of a buffer that are shown.
 const SHOWN_MAX: usize = 16;

@@ -1,11 +1,10 @@
 //! A vendor's ready-made `main`.
 
-use super::{Answer, BAD, Backends, Command, Failure, GOOD, Host, exit, paint, run};
+use super::{Backends, Command, Host, run};
 use crate::contract::VyreBackend;
 use clap::{CommandFactory, FromArgMatches, Parser};
-use serde_json::json;
-use std::io::Write;
 use std::process::ExitCode;
+use vyre_terminal::{Failure, Report};
 
 /// Runs the conformance suite on this backend.
 #[derive(Parser)]
@@ -36,39 +35,21 @@ struct Args {
 pub fn main<B: VyreBackend + 'static>(open: impl Fn() -> Result<B, String>) -> ExitCode {
     let program = program_name();
     let open = || open().map(|backend| Box::new(backend) as Box<dyn VyreBackend>);
-    let (json, result) = match parse(&program) {
+    let (report, result) = match parse(&program) {
         Ok(Args { json, command }) => {
             let host = Host { program: &program, backends: Backends::Vendor(&open), quiet: json };
-            (json, run(&command, &host))
+            (Report::new(json), run(&command, &host))
         }
         Err(error) => match Failure::from_usage(&error) {
             Ok(exit) => return ExitCode::from(exit),
-            Err(failure) => (std::env::args_os().any(|arg| arg == "--json"), Err(failure)),
+            Err(failure) => (Report::new(std::env::args_os().any(|arg| arg == "--json")), Err(failure)),
         },
     };
-    let (exit, out, err) = match result {
-        Ok(Answer { exit, json: value, .. }) if json => (exit, format!("{value:#}\n"), String::new()),
-        Ok(Answer { exit, text, .. }) => (exit, text, String::new()),
-        Err(Failure { exit, message, fix }) if json => {
-            let kind = ["ok", "findings", "usage", "run", "io"].get(usize::from(exit)).unwrap_or(&"run");
-            let value = json!({ "error": { "kind": kind, "message": message, "fix": fix } });
-            (exit, format!("{value:#}\n"), String::new())
-        }
-        Err(Failure { exit, message, fix }) => {
-            let text = format!("{} {message}\n  {} {fix}\n", paint(BAD, "error:"), paint(GOOD, "Fix:"));
-            (exit, String::new(), text)
-        }
+    let exit = match result {
+        Ok(answer) => report.answer(answer),
+        Err(failure) => report.failure(&failure),
     };
-    let _ = anstream::stderr().lock().write_all(err.as_bytes());
-    match anstream::stdout().lock().write_all(out.as_bytes()) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            let fix = "make room for the output, or send it elsewhere";
-            let _ =
-                writeln!(anstream::stderr(), "error: cannot write to standard output: {error}\n  Fix: {fix}");
-            ExitCode::from(exit::IO)
-        }
-        Ok(()) | Err(_) => ExitCode::from(exit),
-    }
+    ExitCode::from(report.finish(exit))
 }
 
 /// What this binary was started as.

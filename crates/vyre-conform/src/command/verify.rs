@@ -1,13 +1,15 @@
 //! `verify`: whether a certificate is what it says, and whose word it is.
 
 use super::args::Verify;
-use super::table::{Align, columns, grouped};
-use super::{Answer, BOLD, DIM, Failure, GOOD, WARN, exit, paint, plural};
+use super::plural;
 use crate::batch::Track;
 use crate::certificate::{Certificate, Predicate, PublicKey, Sample, Trust, Verified};
 use crate::show::line;
 use serde_json::{Value, json};
 use std::path::Path;
+use vyre_terminal::style::{BOLD, DIM, GOOD, WARN, paint};
+use vyre_terminal::table::{Align, columns, grouped};
+use vyre_terminal::{Answer, Failure, exit};
 
 pub(super) fn run(args: &Verify) -> Result<Answer, Failure> {
     let trusted = args.trusted_key.iter().map(|key| public_key(key)).collect::<Result<Vec<_>, _>>()?;
@@ -42,7 +44,8 @@ fn public_key(text: &str) -> Result<PublicKey, Failure> {
         return Ok(key);
     }
     let contents = super::read_text(Path::new(text))?;
-    PublicKey::parse(&contents).map_err(|error| Failure::with_fix(exit::USAGE, &format!("{text}: {error}")))
+    PublicKey::parse(&contents)
+        .map_err(|error| Failure::usage(format!("{text}: {}", error.message), error.fix))
 }
 
 /// The levels of both tracks.

@@ -596,11 +596,10 @@ fn check_results(
     if returned == sizes {
         return Ok(());
     }
-    Err(BackendError::new(format!(
-        "backend `{}` returned outputs of {returned:?} bytes for buffers of {sizes:?}. Fix: return every output buffer \
-         in binding order, with the length it was bound with",
-        backend.id()
-    )))
+    Err(BackendError::other(
+        format!("backend `{}` returned outputs of {returned:?} bytes for buffers of {sizes:?}", backend.id()),
+        "return every output buffer in binding order, with the length it was bound with",
+    ))
 }
 
 /// The parts as dispatches on resident buffers.
@@ -644,11 +643,10 @@ impl Parts for ResidentParts<'_> {
         let bytes = backend.download_resident_range(self.state, word as usize * 4, 4)?;
         match <[u8; 4]>::try_from(bytes.as_slice()) {
             Ok(bytes) => Ok(u32::from_le_bytes(bytes)),
-            Err(_) => Err(BackendError::new(format!(
-                "backend `{}` returned {} bytes for a range of 4. Fix: return exactly the range asked for",
-                backend.id(),
-                bytes.len()
-            ))),
+            Err(_) => Err(BackendError::other(
+                format!("backend `{}` returned {} bytes for a range of 4", backend.id(), bytes.len()),
+                "return exactly the range asked for",
+            )),
         }
     }
 

@@ -104,8 +104,8 @@ impl Running {
             match self.result.recv_timeout(if has_begun { left } else { left.min(TICK) }) {
                 Ok(result) => return result,
                 Err(mpsc::RecvTimeoutError::Disconnected) => {
-                    let text = "the dispatch's thread panicked. Fix: report the program; it must not panic";
-                    return Err(BackendError::new(text.to_owned()));
+                    let fix = "report the program; it must not panic";
+                    return Err(BackendError::other("the dispatch's thread panicked", fix));
                 }
                 Err(mpsc::RecvTimeoutError::Timeout) if has_begun || left <= TICK => {
                     self.cancel.cancel();

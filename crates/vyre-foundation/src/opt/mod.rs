@@ -96,14 +96,20 @@ pub const SCHEDULE: &[Pass] = &[
 
 /// A pass made something that is not a program, or not a valid one: a mistake in the pass.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error(
-    "pass `{pass}` broke the program: {message}. Fix: report it with the program; leave the pass out meanwhile"
-)]
+#[error("pass `{pass}` broke the program: {message}. Fix: {fix}")]
 pub struct BrokenProgram {
     /// The pass.
     pub pass: &'static str,
     /// What is wrong with its result.
     pub message: String,
+    /// What to do about it.
+    pub fix: &'static str,
+}
+
+impl BrokenProgram {
+    fn new(pass: &'static str, message: String) -> BrokenProgram {
+        BrokenProgram { pass, message, fix: "report it with the program; leave the pass out meanwhile" }
+    }
 }
 
 /// The same program, faster: runs [`SCHEDULE`].
@@ -141,7 +147,7 @@ pub fn optimise(program: &ValidProgram) -> ValidProgram {
     }
     match Program::made_by_passes(parts) {
         Ok(program) => ValidProgram::made_by_passes(program),
-        Err(error) => panic!("{}", BrokenProgram { pass: "optimise", message: error.to_string() }),
+        Err(error) => panic!("{}", BrokenProgram::new("optimise", error.to_string())),
     }
 }
 
@@ -162,10 +168,10 @@ pub fn optimise_with(
 }
 
 fn seal(pass: &'static str, parts: ProgramParts) -> Result<ValidProgram, BrokenProgram> {
-    let unsealed = |error: ProgramError| BrokenProgram { pass, message: error.to_string() };
+    let unsealed = |error: ProgramError| BrokenProgram::new(pass, error.to_string());
     let invalid = |findings: Vec<Diagnostic>| {
         let first = findings.first().map_or_else(String::new, ToString::to_string);
-        BrokenProgram { pass, message: first }
+        BrokenProgram::new(pass, first)
     };
     let sealed = Program::new(parts).map_err(unsealed)?;
     validate(&sealed).map_err(invalid)

@@ -29,11 +29,14 @@ impl Want {
 }
 
 /// Why a literal cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct LiteralError {
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}. Fix: {fix}")]
+pub struct LiteralError {
     pub(super) code: &'static str,
-    pub(super) message: String,
-    pub(super) fix: String,
+    /// What is wrong.
+    pub message: String,
+    /// What to do about it.
+    pub fix: String,
 }
 
 fn error(code: &'static str, message: String, fix: impl Into<String>) -> LiteralError {
@@ -45,17 +48,16 @@ fn error(code: &'static str, message: String, fix: impl Into<String>) -> Literal
 /// ```
 /// use vyre_foundation::{ir::DataType, text::parse_literal};
 /// assert_eq!(parse_literal("1.5", DataType::F32).unwrap().bits(), 0x3fc0_0000);
-/// assert!(parse_literal("256", DataType::U8).unwrap_err().contains("Fix:"));
+/// assert!(parse_literal("256", DataType::U8).unwrap_err().fix.contains("255"));
 /// ```
-pub fn parse_literal(text: &str, ty: DataType) -> Result<Literal, String> {
+pub fn parse_literal(text: &str, ty: DataType) -> Result<Literal, LiteralError> {
     match parse(text, Want::Type(ty)) {
         Ok(literal) if literal.ty() == ty => Ok(literal),
-        Ok(literal) => Err(format!(
-            "`{}` is {}, and {ty} is expected here. Fix: write a literal of type {ty}",
-            clip(text),
-            literal.ty()
-        )),
-        Err(error) => Err(format!("{}. Fix: {}", error.message, error.fix)),
+        Ok(literal) => {
+            let message = format!("`{}` is {}, and {ty} is expected here", clip(text), literal.ty());
+            Err(error("P016", message, format!("write a literal of type {ty}")))
+        }
+        Err(error) => Err(error),
     }
 }
 
@@ -500,7 +502,7 @@ mod tests {
         for (text, want, code) in table {
             assert_eq!(parse(text, *want).map_err(|error| error.code), Err(*code), "{text}");
         }
-        assert!(parse_literal("1.0f64", F32).unwrap_err().contains("f64"));
+        assert!(parse_literal("1.0f64", F32).unwrap_err().message.contains("f64"));
     }
 
     /// Decimals of `digits` digits just below and just above the magnitude of a half.

@@ -16,10 +16,10 @@ mod source_map;
 mod suggest;
 
 pub use format::format;
-pub use literal::{parse_literal, print_literal};
+pub use literal::{LiteralError, parse_literal, print_literal};
 pub use parse::{Parsed, parse};
 pub use print::{print, print_with_map};
-pub use render::{as_written, render};
+pub use render::{as_written, render, render_message};
 pub use rules::RULES;
 pub use source_map::SourceMap;
 

@@ -23,6 +23,12 @@ const SHOWN_MAX: usize = 120;
 /// );
 /// ```
 pub fn render(diagnostic: &Diagnostic, file_name: &str, source: &str, map: &SourceMap) -> String {
+    let message = render_message(diagnostic, file_name, source, map);
+    format!("{message}  Fix: {}\n", as_written(&diagnostic.fix, source))
+}
+
+/// What [`render`] shows, without the line of the fix.
+pub fn render_message(diagnostic: &Diagnostic, file_name: &str, source: &str, map: &SourceMap) -> String {
     let mut out = format!("error[{}] {file_name}", diagnostic.code);
     let span = map.span(diagnostic.place);
     if let Some(span) = span {
@@ -34,7 +40,6 @@ pub fn render(diagnostic: &Diagnostic, file_name: &str, source: &str, map: &Sour
     {
         excerpt(&mut out, line, span);
     }
-    let _ = writeln!(out, "  Fix: {}", as_written(&diagnostic.fix, source));
     out
 }
 

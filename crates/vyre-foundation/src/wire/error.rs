@@ -35,18 +35,18 @@ pub enum WireError {
         /// The digest of the payload.
         found: Digest,
     },
-    /// A tag that stands for nothing.
+    /// A tag without a meaning.
     UnknownTag {
-        /// Where it stands.
+        /// Where it is.
         offset: usize,
-        /// What it should stand for.
+        /// What it should name.
         what: &'static str,
         /// The tag.
         tag: u8,
     },
     /// A count above its limit.
     OverLimit {
-        /// Where it stands.
+        /// Where it is.
         offset: usize,
         /// What it counts.
         what: &'static str,
@@ -57,19 +57,19 @@ pub enum WireError {
     },
     /// A number that is not in its shortest form, or too large for its field.
     BadNumber {
-        /// Where it stands.
+        /// Where it is.
         offset: usize,
         /// The greatest number the field holds.
         max: u64,
     },
-    /// Bytes that are no name.
+    /// Bytes that are not a name.
     BadName {
-        /// Where they stand.
+        /// Where they are.
         offset: usize,
     },
     /// A reference to something that is not declared.
     Dangling {
-        /// Where it stands.
+        /// Where it is.
         offset: usize,
         /// What it refers to.
         what: &'static str,
@@ -91,7 +91,8 @@ pub enum WireError {
 
 impl WireError {
     /// What the reader can do about it.
-    fn fix(&self) -> &str {
+    #[must_use]
+    pub fn fix(&self) -> &str {
         match self {
             WireError::BadMagic => "pass a file that `vyre convert` wrote; text programs go to the parser",
             WireError::UnsupportedVersion { .. } => {
@@ -118,7 +119,13 @@ impl WireError {
         }
     }
 
-    fn message(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// What is wrong, without the fix.
+    #[must_use]
+    pub fn message(&self) -> String {
+        fmt::from_fn(|f| self.write(f)).to_string()
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             WireError::BadMagic => {
                 write!(f, "not a wire form: the first bytes are not `{}`", MAGIC.escape_ascii())
@@ -161,7 +168,7 @@ impl WireError {
 
 impl fmt::Display for WireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.message(f)?;
+        self.write(f)?;
         write!(f, ". Fix: {}", self.fix())
     }
 }

@@ -28,16 +28,38 @@ use std::collections::HashSet;
 use vyre_foundation::ir::{
     Block, Buffer, ComputeOp, DataType, Function, FunctionId, Name, Node, Program, ProgramParts,
 };
+use vyre_foundation::opt::BrokenProgram;
 use vyre_foundation::validate::{ValidProgram, validate};
 
 /// A program has no form without floats within the limits of the language.
-#[derive(Clone, Debug, thiserror::Error)]
-#[error(
-    "lowered, the program passes a limit: {message}\n  Fix: split it into several dispatches, or let it have fewer functions, float lines or nested blocks"
-)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}\n  Fix: {fix}")]
 pub struct SoftenError {
-    /// The limit.
+    /// What is wrong.
     pub message: String,
+    /// What to do about it.
+    pub fix: &'static str,
+}
+
+impl SoftenError {
+    /// The rewritten program is over a limit of the language.
+    pub(crate) fn limit(limit: String) -> SoftenError {
+        SoftenError {
+            message: format!("lowered, the program passes a limit: {limit}"),
+            fix: "split it into several dispatches, or let it have fewer functions, float lines or nested blocks",
+        }
+    }
+}
+
+/// What to do where a device has no 64-bit atomics and no lock can be taken instead.
+pub(crate) const WIDE_ATOMIC_FIX: &str = "use 32-bit elements, or use the old value if each element has one lane; 64-bit \
+    minima and maxima are an optional feature";
+
+impl From<BrokenProgram> for SoftenError {
+    fn from(broken: BrokenProgram) -> SoftenError {
+        let BrokenProgram { pass, message, fix } = broken;
+        SoftenError { message: format!("pass `{pass}` broke the program: {message}"), fix }
+    }
 }
 
 /// The same program over integers and bools alone: for every launch it gives the same bytes, or the same trap.
@@ -113,12 +135,12 @@ fn rewritten(
         body,
         ..ProgramParts::clone(parts)
     };
-    let sealed = Program::new(softened).map_err(|error| SoftenError { message: error.message })?;
+    let sealed = Program::new(softened).map_err(|error| SoftenError::limit(error.message))?;
     let valid = validate(&sealed).map_err(|findings| {
         let limits = ["V010", "V041", "V042"];
         let broken = findings.iter().find(|finding| !limits.contains(&finding.code));
         debug_assert!(broken.is_none(), "softening broke the program: {broken:?}");
-        SoftenError { message: findings[0].message.clone() }
+        SoftenError::limit(findings[0].message.clone())
     })?;
     Ok((valid, softs))
 }

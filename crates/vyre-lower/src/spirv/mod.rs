@@ -36,13 +36,11 @@ mod words;
 use crate::bindings::{Bindings, LongTables};
 use crate::floats::{FloatOp, Floats, How};
 use crate::nesting::nesting;
-use crate::soften::{SoftenError, soften_where};
+use crate::soften::{SoftenError, WIDE_ATOMIC_FIX, soften_where};
 use crate::traps::{self, Numbered};
 use module::Written;
 use vyre_foundation::diagnostic::Place;
-use vyre_foundation::ir::{
-    AtomicOp, ComputeOp, DataType, MemoryOrdering, Node, Program, ProgramParts, collective, walk,
-};
+use vyre_foundation::ir::{AtomicOp, ComputeOp, DataType, Node, Program, ProgramParts, walk};
 use vyre_foundation::opt::{self, Pass};
 use vyre_foundation::validate::{ValidProgram, validate};
 
@@ -183,12 +181,9 @@ impl Shader {
 
 /// Why a valid program has no module.
 #[derive(Clone, Debug, thiserror::Error)]
+#[error("{}. Fix: {}", self.message(), self.fix())]
 pub enum LowerError {
     /// It needs 64-bit atomics, and the device has none.
-    #[error(
-        "`{op}.{ty}` without a result may be contended, and the device has no 64-bit atomics. Fix: use 32-bit elements, \
-         or use the old value if each element has one lane; 64-bit minima and maxima are an optional feature"
-    )]
     WideAtomic {
         /// The op.
         op: &'static str,
@@ -196,8 +191,27 @@ pub enum LowerError {
         ty: DataType,
     },
     /// The program could not be brought into the form that is written.
-    #[error(transparent)]
     Rewrite(#[from] SoftenError),
+}
+
+impl LowerError {
+    /// What is wrong, without the fix.
+    pub fn message(&self) -> String {
+        match self {
+            LowerError::WideAtomic { op, ty } => {
+                format!("`{op}.{ty}` without a result may be contended, and the device has no 64-bit atomics")
+            }
+            LowerError::Rewrite(error) => error.message.clone(),
+        }
+    }
+
+    /// What to do about it.
+    pub fn fix(&self) -> &'static str {
+        match self {
+            LowerError::WideAtomic { .. } => WIDE_ATOMIC_FIX,
+            LowerError::Rewrite(error) => error.fix,
+        }
+    }
 }
 
 /// Writes the module for a program.
@@ -241,7 +255,7 @@ pub fn lower_for_subgroups(
     let (mut refused, mut one_workgroup_only) = (None, false);
     walk(&parts.body.block, |_, _, node| {
         refused = refused.take().or(refusal(node, options));
-        one_workgroup_only |= takes_the_grid_together(node);
+        one_workgroup_only |= node.op().is_grid_wide();
     });
     if let Some(error) = refused {
         return Err(error);
@@ -269,8 +283,8 @@ fn tidy(program: &ValidProgram) -> Result<ValidProgram, SoftenError> {
     for name in ["fold", "algebra", "range", "cse", "dce"] {
         (Pass::from_name(name).expect("the optimiser has it").run)(&mut parts);
     }
-    let sealed = Program::new(parts).map_err(|error| SoftenError { message: error.message })?;
-    validate(&sealed).map_err(|findings| SoftenError { message: findings[0].message.clone() })
+    let sealed = Program::new(parts).map_err(|error| SoftenError::limit(error.message))?;
+    validate(&sealed).map_err(|findings| SoftenError::limit(findings[0].message.clone()))
 }
 
 fn refusal(node: &Node, options: &Options) -> Option<LowerError> {
@@ -282,8 +296,4 @@ fn refusal(node: &Node, options: &Options) -> Option<LowerError> {
         }
         _ => None,
     }
-}
-
-fn takes_the_grid_together(node: &Node) -> bool {
-    matches!(node, Node::Barrier { ordering: MemoryOrdering::GridSync } | collective!())
 }

@@ -33,10 +33,10 @@ mod together;
 use crate::bindings::{self, LongTables, needs_lock};
 use crate::floats::{FloatOp, Floats, How};
 use crate::nesting::nesting;
-use crate::soften::{SoftenError, softened};
+use crate::soften::{SoftenError, WIDE_ATOMIC_FIX, softened};
 use crate::traps::{self, Numbered};
 use vyre_foundation::diagnostic::Place;
-use vyre_foundation::ir::{DataType, MemoryOrdering, Node, ProgramParts, collective, walk};
+use vyre_foundation::ir::{DataType, Node, ProgramParts, walk};
 use vyre_foundation::opt::{self, Pass, optimise_with};
 use vyre_foundation::validate::ValidProgram;
 
@@ -104,7 +104,7 @@ pub struct Shader {
 }
 
 impl Shader {
-    /// The code of the trap at a site that the trap word told.
+    /// The code of the trap at a site in the trap word.
     pub fn trap_code(&self, site: u32) -> Option<u32> {
         self.traps.iter().find(|(other, _)| *other == site).map(|(_, code)| *code)
     }
@@ -112,12 +112,9 @@ impl Shader {
 
 /// Why a valid program has no shader.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}. Fix: {}", self.message(), self.fix())]
 pub enum LowerError {
     /// WGSL has 32-bit atomics only, and this one cannot be put together from them.
-    #[error(
-        "`{op}.{ty}` without a result may be contended, and WGSL has no 64-bit atomics. Fix: use 32-bit elements, or \
-         use the old value if each element has one lane; 64-bit minima and maxima are an optional feature"
-    )]
     WideAtomic {
         /// The op.
         op: &'static str,
@@ -125,24 +122,45 @@ pub enum LowerError {
         ty: DataType,
     },
     /// WGSL's limit on braces.
-    #[error(
-        "blocks nest {depth} deep, and shaders at most {DEPTH_MAX}. Fix: flatten the conditions, or split the program"
-    )]
     Nesting {
         /// How deep.
         depth: usize,
     },
     /// The convention's own bindings.
-    #[error(
-        "lookup data at binding {binding} would hide input, output or params. Fix: bind it at 3 or higher"
-    )]
     LookupBinding {
         /// The binding.
         binding: u32,
     },
     /// The program could not be brought into the form that is written.
-    #[error("{0}")]
-    Rewrite(String),
+    Rewrite(#[from] SoftenError),
+}
+
+impl LowerError {
+    /// What is wrong, without the fix.
+    pub fn message(&self) -> String {
+        match self {
+            LowerError::WideAtomic { op, ty } => {
+                format!("`{op}.{ty}` without a result may be contended, and WGSL has no 64-bit atomics")
+            }
+            LowerError::Nesting { depth } => {
+                format!("blocks nest {depth} deep, and shaders at most {DEPTH_MAX}")
+            }
+            LowerError::LookupBinding { binding } => {
+                format!("lookup data at binding {binding} would hide input, output or params")
+            }
+            LowerError::Rewrite(error) => error.message.clone(),
+        }
+    }
+
+    /// What to do about it.
+    pub fn fix(&self) -> &'static str {
+        match self {
+            LowerError::WideAtomic { .. } => WIDE_ATOMIC_FIX,
+            LowerError::Nesting { .. } => "flatten the conditions, or split the program",
+            LowerError::LookupBinding { .. } => "bind it at 3 or higher",
+            LowerError::Rewrite(error) => error.fix,
+        }
+    }
 }
 
 /// The blocks that may nest in a program: WGSL's 127 braces less those around the body.
@@ -169,16 +187,15 @@ pub fn lower(program: &ValidProgram, options: &Options) -> Result<Shader, LowerE
     if let Some(binding @ 0..=2) = options.lookup_binding {
         return Err(LowerError::LookupBinding { binding });
     }
-    let rewrite = |error: SoftenError| LowerError::Rewrite(error.to_string());
     let Numbered { program: prepared, traps } = match options.form {
-        Form::Driver => traps::number(program).map_err(rewrite)?,
+        Form::Driver => traps::number(program)?,
         Form::Grid | Form::OneWorkgroup => Numbered { program: inlined(program)?, traps: Vec::new() },
     };
     let prepared = match options.form {
         Form::Driver => optimised(&prepared)?,
         Form::Grid | Form::OneWorkgroup => prepared,
     };
-    let (softened, softs) = softened(&prepared).map_err(rewrite)?;
+    let (softened, softs) = softened(&prepared)?;
     let natives = match options.form {
         Form::Driver => native::chosen(&softs, &options.floats),
         Form::Grid | Form::OneWorkgroup => vec![None; softs.len()],
@@ -203,7 +220,7 @@ pub fn lower(program: &ValidProgram, options: &Options) -> Result<Shader, LowerE
     walk(&parts.body.block, |site, depth, node| {
         deepest = deepest.max(depth);
         refused = refused.take().or(refusal(options.form, node));
-        shader.one_workgroup_only |= takes_the_grid_together(node);
+        shader.one_workgroup_only |= node.op().is_grid_wide();
         if let (Node::Trap { code }, Form::Grid | Form::OneWorkgroup) = (node, options.form) {
             shader.traps.push((site, *code));
         }
@@ -224,13 +241,12 @@ pub fn lower(program: &ValidProgram, options: &Options) -> Result<Shader, LowerE
 /// are long.
 fn optimised(program: &ValidProgram) -> Result<ValidProgram, LowerError> {
     let passes: Vec<Pass> = opt::SCHEDULE.iter().filter(|pass| pass.name != "unroll").copied().collect();
-    optimise_with(program, &passes, &mut |_, _| {}).map_err(|broken| LowerError::Rewrite(broken.to_string()))
+    Ok(optimise_with(program, &passes, &mut |_, _| {}).map_err(SoftenError::from)?)
 }
 
 fn inlined(program: &ValidProgram) -> Result<ValidProgram, LowerError> {
     let inline = Pass::from_name("inline").expect("the optimiser has it");
-    optimise_with(program, &[*inline], &mut |_, _| {})
-        .map_err(|broken| LowerError::Rewrite(broken.to_string()))
+    Ok(optimise_with(program, &[*inline], &mut |_, _| {}).map_err(SoftenError::from)?)
 }
 
 fn refusal(form: Form, node: &Node) -> Option<LowerError> {
@@ -241,10 +257,6 @@ fn refusal(form: Form, node: &Node) -> Option<LowerError> {
         }
         _ => None,
     }
-}
-
-fn takes_the_grid_together(node: &Node) -> bool {
-    matches!(node, Node::Barrier { ordering: MemoryOrdering::GridSync } | collective!())
 }
 
 /// The logical subgroup width; 1 where none is declared.

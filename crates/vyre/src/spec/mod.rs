@@ -211,12 +211,10 @@ fn push(bytes: &mut Vec<u8>, ty: DataType, bits: u64) {
     bytes.extend_from_slice(&bits.to_le_bytes()[..ty.bytes()]);
 }
 
-/// The bits of a literal that stands for an element.
+/// The bits of an element's literal.
 fn literal(text: &str, ty: DataType) -> Result<u64, SpecError> {
-    parse_literal(text, ty).map(|literal| literal.bits()).map_err(|error| match error.split_once(" Fix: ") {
-        Some((message, fix)) => SpecError::new(message.trim_end_matches('.'), fix),
-        None => SpecError::new(error, format!("write a literal of type {ty}")),
-    })
+    let literal = parse_literal(text, ty).map_err(|error| SpecError::new(error.message, error.fix))?;
+    Ok(literal.bits())
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, SpecError> {

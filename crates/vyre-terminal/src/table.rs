@@ -1,6 +1,6 @@
 //! Columns of text, aligned.
 
-/// Where a column's cells stand.
+/// How a column's cells are aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     /// Words.
@@ -34,7 +34,10 @@ pub fn columns(align: &[Align], rows: &[Vec<String>]) -> String {
 
 /// A number in groups of three digits.
 pub fn grouped(number: u64) -> String {
-    crate::show::grouped(number)
+    match number {
+        0..1000 => number.to_string(),
+        _ => format!("{},{:03}", grouped(number / 1000), number % 1000),
+    }
 }
 
 #[cfg(test)]
