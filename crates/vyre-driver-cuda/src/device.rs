@@ -114,7 +114,7 @@ impl Context {
         self.lost.store(true, Ordering::Release);
     }
 
-    /// Gives up on a kernel that does not end.
+    /// Abandons a kernel that does not end.
     pub(crate) fn abandon(&self) {
         self.abandoned.store(true, Ordering::Release);
         self.lose();

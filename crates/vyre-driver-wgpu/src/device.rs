@@ -211,7 +211,7 @@ impl Device {
         self.state.lose(cause.to_owned());
     }
 
-    /// Gives up on a kernel that does not end.
+    /// Abandons a kernel that does not end.
     pub(crate) fn abandon(&self, cause: &str) {
         self.state.abandoned.store(true, Ordering::Release);
         self.lose(cause);
@@ -328,7 +328,7 @@ impl Wgpu {
     }
 
     /// How SPIR-V for the device is made, and the lanes of its subgroups, if it gets SPIR-V: for comparisons with other
-    /// ways to run the same shader.
+    /// runtimes of the same shader.
     #[must_use]
     pub fn emission(&self) -> Option<(spirv::Options, u32)> {
         match self.verdict.shaders {
@@ -362,7 +362,7 @@ impl Wgpu {
         }
     }
 
-    /// Compiles a program with shaders made in that way.
+    /// Compiles a program with such shaders.
     pub(crate) fn compile_as(
         &self,
         program: &ValidProgram,

@@ -14,7 +14,7 @@ use vyre_driver::BackendError;
 use vyre_driver::queue::{Launch, Read, Stop, Times, Work};
 use wgpu::{BufferUsages, Features, MapMode};
 
-/// How long a kernel that should end may still take to end by itself: there is no way to stop one, and some drivers compile
+/// How long a kernel that should end may still take to end by itself: one cannot be stopped, and some drivers compile
 /// it only now.
 const GRACE: Duration = Duration::from_secs(10);
 /// Between looks at a device whose work someone may want to end.
@@ -339,7 +339,7 @@ impl<'a> Submission<'a> {
     }
 }
 
-/// Whole words of their own: what is behind the end of memory is nobody's.
+/// Whole words of their own: what is behind the end of memory is not used.
 fn is_whole(&(memory, offset, bytes): &(&Memory, usize, &[u8])) -> bool {
     let (first, byte_len) = around(offset, bytes.len());
     offset == first && (bytes.len() == byte_len || offset + bytes.len() == memory.byte_len)
@@ -389,7 +389,7 @@ impl Wgpu {
         Ok(Some(staged))
     }
 
-    /// Writes bytes where they go: nobody else uses what is uploaded to.
+    /// Writes bytes where they go: no other work uses what is uploaded to.
     fn upload_in_place(&self, uploads: &[(&Memory, usize, &[u8])]) -> Result<(), BackendError> {
         let some = || uploads.iter().filter(|(.., bytes)| !bytes.is_empty());
         let mapped = Mapped::ask(&self.device, MapMode::Write, some().map(|(memory, ..)| *memory))?;

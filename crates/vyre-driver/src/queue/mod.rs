@@ -63,7 +63,7 @@ pub trait Queue: Send + Sync + Sized + 'static {
     /// reasons to end.
     fn submit(&self, work: Work<'_, Self>, stop: &Stop) -> Result<Times, BackendError>;
 
-    /// How many workgroups can be on the device at once, for programs with grid barriers; zero if it has none.
+    /// How many workgroups can be on the device at once, for programs with grid barriers; zero without grid barriers.
     fn resident_workgroups(&self, kernel: &Self::Kernel, lanes: u64) -> Result<u64, BackendError>;
 
     /// Runs a task on a thread that nothing waits for.
@@ -80,7 +80,7 @@ pub trait Queue: Send + Sync + Sized + 'static {
         Vec::new()
     }
 
-    /// What else there is to say of the device, for people: a word for what, and the text.
+    /// Further facts about the device for people: a name for each, and its text.
     fn notes(&self) -> Vec<(&'static str, String)> {
         Vec::new()
     }
@@ -124,8 +124,8 @@ pub struct About {
     pub stoppable_apart: bool,
 }
 
-/// What a device is to do, in the order of the fields. Nobody else uses what it clears, uploads to or lets launches write until
-/// all of it is done; what it only reads others may read meanwhile.
+/// What a device is to do, in the order of the fields. Until all of it is done, no other
+/// work uses what this one clears, uploads to or lets launches write; what it only reads others may read meanwhile.
 pub struct Work<'a, Q: Queue> {
     /// Memory that is set to zero. Nothing is uploaded to it.
     pub clears: Vec<&'a Q::Memory>,
@@ -137,7 +137,7 @@ pub struct Work<'a, Q: Queue> {
     pub repeated: Vec<Launch<'a, Q>>,
     /// How often.
     pub repeat_count: u32,
-    /// Whether someone wants to know the time on the device's clock. Where that costs nothing it may be told anyway.
+    /// Whether the caller wants the time on the device's clock. Where that costs nothing it may be reported anyway.
     pub timed: bool,
     /// Ranges that are read back.
     pub reads: Vec<Read<'a, Q>>,

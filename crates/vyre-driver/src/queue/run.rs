@@ -97,8 +97,13 @@ fn by_copies<Q: Queue>(
         }
     }
     work.launches.extend(launch_of(kernel, admission, memories.iter().map(Operand::Memory).collect()));
-    let times = queue.submit(work, stop)?;
-    Ok((outputs, times))
+    match queue.submit(work, stop) {
+        Ok(times) => Ok((outputs, times)),
+        Err(error) => {
+            give_back(outputs, slots);
+            Err(error)
+        }
+    }
 }
 
 /// Launches on the caller's bytes where they are. Only what the program may write is copied, to where the outputs are wanted.
@@ -135,14 +140,18 @@ fn in_place<Q: Queue>(
     match result {
         Ok(times) => Ok((outputs.collect(), Times { enqueue, ..times })),
         Err(error) => {
-            // The slots get their storage again, empty.
-            for (mut bytes, slot) in outputs.zip(slots) {
-                if slot.capacity() == 0 {
-                    bytes.clear();
-                    *slot = bytes;
-                }
-            }
+            give_back(outputs, slots);
             Err(error)
+        }
+    }
+}
+
+/// Gives the slots their storage again, empty.
+fn give_back(outputs: impl IntoIterator<Item = Vec<u8>>, slots: &mut OutputBuffers) {
+    for (mut bytes, slot) in outputs.into_iter().zip(slots) {
+        if slot.capacity() == 0 {
+            bytes.clear();
+            *slot = bytes;
         }
     }
 }
@@ -359,7 +368,7 @@ impl Locks {
         stop: &Stop,
     ) -> Result<Vec<Lock<'a>>, BackendError> {
         let mut wanted: Vec<(&Pinned<Resident<Q>>, bool)> = pins.collect();
-        // Those that are written come first, and stand for all of the same handle.
+        // Those that are written come first, and each replaces the others of its handle.
         wanted.sort_unstable_by_key(|(pinned, writes)| (pinned.handle(), !writes));
         wanted.dedup_by_key(|(pinned, _)| pinned.handle());
         wanted.into_iter().map(|(pinned, writes)| lock(pinned, writes, stop)).collect()
@@ -524,7 +533,7 @@ fn sequence_on<'s, Q: Queue>(
 /// A trap must end the sequence, an indirect grid is read when its step's turn has come, and bytes that travel are fresh
 /// for each turn.
 fn needs_host(step: &ResidentDispatchStep<'_>) -> bool {
-    // What is not valid is refused either way.
+    // Both paths refuse what is not valid.
     valid(step.program, None).is_ok_and(|program| program.facts().traps)
         || indirect(step.program.parts()).is_some()
         || step.resources.iter().any(|resource| matches!(resource, Resource::Borrowed(_)))
