@@ -268,7 +268,6 @@ const SPECIAL_FILES: [(&str, &[(&str, &str)]); 4] = [
     (
         "vyre-driver-cpu",
         &[
-            ("backend.rs", "the driver contract over the host's memory"),
             ("executable.rs", "pages with machine code"),
             ("listing.rs", "machine code as text"),
             ("pool.rs", "the threads that run workgroups"),

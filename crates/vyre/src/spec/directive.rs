@@ -18,7 +18,7 @@ use super::scan::{Scanner, grid, number, shorten};
 use super::{Spec, SpecError};
 use vyre_foundation::diagnostic::{Diagnostic, Place, Rule, Span};
 
-/// What the code of a directive's error stands for.
+/// The rule behind the code of a directive's error.
 pub const RULE: Rule = Rule {
     code: "D001",
     title: "a directive cannot be read",
@@ -58,7 +58,7 @@ pub struct Run {
     pub expect: Expect,
 }
 
-/// A `//~ error[CODE]`: a finding that must stand on a line.
+/// A `//~ error[CODE]`: a finding that a line must have.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ExpectedError {
     /// The line that is wrong.
@@ -70,7 +70,7 @@ pub struct ExpectedError {
 /// A `//@ opt` directive: what passes make of the program is in the `.expected` file beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opt {
-    /// The line it stands on.
+    /// Its line.
     pub line: u32,
     /// The passes to run, or the one word `all` or `bounds`.
     pub passes: Vec<String>,
@@ -283,7 +283,7 @@ fn expect(scanner: &mut Scanner<'_>) -> Result<Expect, SpecError> {
     Ok(expect)
 }
 
-/// Reports what stands behind `=>` and belongs before it.
+/// Reports what follows `=>` and belongs before it.
 fn before_arrow(scanner: &Scanner<'_>) -> Result<(), SpecError> {
     let rest = scanner.rest();
     let (what, form) = if rest.starts_with("size ") || rest.starts_with("size=") {
@@ -301,7 +301,7 @@ fn before_arrow(scanner: &Scanner<'_>) -> Result<(), SpecError> {
     ))
 }
 
-/// What stands behind a `//~` on line `line`.
+/// What follows a `//~` on line `line`.
 fn expected_errors(line: u32, text: &str) -> Result<Vec<ExpectedError>, SpecError> {
     let up = text.bytes().take_while(|byte| *byte == b'^').count() as u32;
     let wrong = || {

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `[1, 2, 3]` | those elements, written as literals of the buffer's type |
 //! | `[0; 1000]` | one element 1000 times |
-//! | `hex"00 ff"` | raw little-endian bytes; spaces and `_` may stand between digits |
+//! | `hex"00 ff"` | raw little-endian bytes; spaces and `_` may separate digits |
 //! | `@file.bin` | the raw little-endian bytes of a file |
 //! | `rand(seed=7, count=4096)` | random elements, the same everywhere; without a count the declared length |
 //!
