@@ -35,3 +35,8 @@ pub use plan::{Buffer, Plan, Prepared, Role, Step};
 pub use reduce::Fold;
 pub use scan::Scan;
 pub use sha256::{SHA256_ROUNDS, SHA256_START};
+
+// The example of the page that registries show.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

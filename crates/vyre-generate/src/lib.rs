@@ -14,6 +14,7 @@ mod control;
 pub mod edge;
 mod lines;
 mod memory;
+pub mod operands;
 pub mod source;
 mod stats;
 mod sync;
@@ -248,3 +249,8 @@ impl<'a> Builder<'a> {
         case
     }
 }
+
+// The example of the page that registries show.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

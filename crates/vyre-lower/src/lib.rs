@@ -18,3 +18,8 @@ pub mod soften;
 pub mod spirv;
 pub mod traps;
 pub mod wgsl;
+
+// The example of the page that registries show.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -82,7 +82,7 @@ fn candidates_of(args: &Args, kernel: &Kernel, base: u32) -> Result<Vec<[u32; 2]
     let count = output.get::<u32>("count").map_err(|error| error.to_string())?[0];
     if u64::from(count) > FOUND_MAX {
         return Err(format!(
-            "{count} results of one dispatch lie near a boundary\n  Fix: the function in f64 is wrong, or exact for many arguments"
+            "{count} results of one dispatch are near a boundary\n  Fix: the function in f64 is wrong, or exact for many arguments"
         ));
     }
     Ok(words.chunks_exact(2).take(count as usize).map(|pair| [pair[0], pair[1]]).collect())

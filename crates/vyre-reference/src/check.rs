@@ -154,7 +154,7 @@ impl Finding {
         let what = match self.kind {
             FindingKind::Race => format!("race on {element}: two accesses that nothing orders"),
             FindingKind::OutOfBounds { len } => format!("out of bounds: {element}, where {len} elements are"),
-            FindingKind::UnwrittenRead => format!("unwritten: {element} is 0 because nobody wrote it"),
+            FindingKind::UnwrittenRead => format!("unwritten: {element} is 0 because no lane wrote it"),
         };
         if self.count > 1 { format!("{what} ({} times)", self.count) } else { what }
     }

@@ -195,3 +195,8 @@ pub fn run_in_place(
     );
     machine::run(admission, buffers, options)
 }
+
+// The example of the page that registries show.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -7,7 +7,7 @@ use vyre::driver::registry::{self, BackendRegistration};
 use vyre_terminal::table::{Align, columns, grouped};
 
 /// What the rows `native` and `not native` say.
-const NATIVE: &str = "Native is what the device does itself. The rest is done in other ways with the same bytes, or refused before the run.";
+const NATIVE: &str = "Native is what the device does itself. The rest is emulated with the same bytes, or refused before the run.";
 
 pub(crate) fn run(report: &Report) -> Result<u8, Failure> {
     let all = registry::registrations();

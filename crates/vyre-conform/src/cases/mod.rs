@@ -44,4 +44,5 @@ pub(crate) fn coverage(plan: &Plan<'_>) -> String {
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/cases.rs"]
 mod tests;

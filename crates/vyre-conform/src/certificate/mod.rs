@@ -9,6 +9,7 @@ mod envelope;
 mod key;
 mod statement;
 #[cfg(test)]
+#[path = "../../tests/unit/certificate.rs"]
 mod tests;
 mod verify;
 

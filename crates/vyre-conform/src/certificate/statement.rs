@@ -404,11 +404,11 @@ impl Statement {
                 .is_none_or(|held| groups.iter().any(|entry| (entry.level, entry.track) == (held, track)))
         };
         let checks = [
-            (self.kind == STATEMENT_TYPE, "it is no in-toto statement"),
+            (self.kind == STATEMENT_TYPE, "it is not an in-toto statement"),
             (self.predicate_type == PREDICATE_TYPE, "its predicate is of another kind"),
             (self.predicate.tool.name == TOOL, "another tool made it"),
             (self.subject == [subject(target)], "its subject is not its backend"),
-            (target.profile().below_floor().is_empty(), "its limits lie below the suite's floor"),
+            (target.profile().below_floor().is_empty(), "its limits are below the suite's floor"),
             (claims, "it claims no level"),
             (sorted, "its groups are not sorted by name"),
             (covered, "it has groups that no level it claims asks for"),

@@ -105,7 +105,7 @@ fn facts(certificate: &Certificate) -> String {
             ),
         ),
         ("nonce", nonce.to_string()),
-        ("signer", certificate.signer().map_or("nobody".into(), |key| key.to_string())),
+        ("signer", certificate.signer().map_or("none".into(), |key| key.to_string())),
     ];
     let rows: Vec<Vec<String>> =
         rows.into_iter().map(|(key, value)| vec![format!("  {key}"), value]).collect();
@@ -137,7 +137,7 @@ fn checks(certificate: &Certificate, verified: &Verified, all: bool) -> String {
             certificate.signer().map(|key| key.to_string()).unwrap_or_default()
         ),
         Trust::Unsigned => format!(
-            "\n  {} nobody vouches for it\n  Fix: ask for one that is signed: `certify --sign KEY -o FILE`",
+            "\n  {} the certificate has no signature\n  Fix: ask for one that is signed: `certify --sign KEY -o FILE`",
             paint(WARN, "UNSIGNED")
         ),
     });

@@ -1,4 +1,4 @@
-//! What each of the parser's codes stands for, with a wrong program and the same one mended.
+//! The rule behind each of the parser's codes, with a wrong program and the same one corrected.
 
 use crate::diagnostic::Rule;
 
@@ -81,7 +81,7 @@ rules! {
         program!("%a = add.f32 1, 2.0"),
         program!("%a = add.f32 1.0, 2.0");
     "P015" "literal without a type",
-        "Where nothing says which type a literal has, as in the operand of `cast`, its type stands behind it.",
+        "Where nothing says which type a literal has, as in the operand of `cast`, its type follows it.",
         program!("%a = cast.f32 7"),
         program!("%a = cast.f32 7u32");
     "P016" "malformed number",

@@ -159,7 +159,7 @@ impl<'a> Reader<'a> {
                         Node::For { counter, lo, hi, step, body: top.block }
                     }
                 };
-                top = below.pop().expect("a block that closes something lies in another");
+                top = below.pop().expect("a block that closes something is nested in another");
                 top.block.push(node);
             }
             top.left -= 1;

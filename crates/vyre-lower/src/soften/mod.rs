@@ -139,7 +139,7 @@ fn rewritten(
     let valid = validate(&sealed).map_err(|findings| {
         let limits = ["V010", "V041", "V042"];
         let broken = findings.iter().find(|finding| !limits.contains(&finding.code));
-        debug_assert!(broken.is_none(), "softening broke the program: {broken:?}");
+        debug_assert!(broken.is_none(), "integer emulation broke the program: {broken:?}");
         SoftenError::limit(findings[0].message.clone())
     })?;
     Ok((valid, softs))

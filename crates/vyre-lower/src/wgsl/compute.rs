@@ -25,7 +25,7 @@ pub(super) fn literal(literal: Literal) -> String {
         | DataType::F16
         | DataType::BF16
         | DataType::F32
-        | DataType::F64 => unreachable!("softened: no literal is of type {}", literal.ty()),
+        | DataType::F64 => unreachable!("emulated by integers: no literal is of type {}", literal.ty()),
     }
 }
 
@@ -130,7 +130,7 @@ impl Body<'_, '_> {
             | ComputeOp::Round
             | ComputeOp::Copysign
             | ComputeOp::IsNan
-            | ComputeOp::IsInf => unreachable!("softened: {} does not come here", op.info().name),
+            | ComputeOp::IsInf => unreachable!("emulated by integers: {} does not come here", op.info().name),
         }
     }
 

@@ -9,8 +9,6 @@ mod calls;
 mod capability;
 mod grid;
 mod resident;
-#[cfg(test)]
-mod tests;
 
 use crate::Cause;
 use crate::batch::{Content, Group, Level, Plan, Problem, Procedure, Step, Track, Work};

@@ -108,7 +108,7 @@ pub(super) fn faults(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check {
     let uneven = driver.download_resident_ranges_into(&[(&y, 0, 1), (&y, 1, 1)], &mut [&mut out]);
     probe.refused("two ranges into one output", uneven, BAD_RANGE)?;
     probe.refused(
-        "a handle nobody gave out",
+        "a handle that was never allocated",
         driver.download_resident(&Resource::Resident(u64::MAX - 5)),
         BAD_HANDLE,
     )?;

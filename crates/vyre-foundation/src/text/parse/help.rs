@@ -127,8 +127,7 @@ impl<'s> Parser<'s> {
             (Kind::Symbol, false) if self.buffer_called(name).is_some() => self.store_fix(name),
             _ => return self.unexpected("an instruction"),
         };
-        let message =
-            format!("an instruction is expected, and `{}` stands here", clip(token.text(self.source)));
+        let message = format!("expected an instruction, found `{}`", clip(token.text(self.source)));
         self.error("P003", token, message, fix)
     }
 
@@ -191,11 +190,11 @@ impl<'s> Parser<'s> {
                 }),
             ),
             Kind::Word => match self.word_fix(token) {
-                Some(fix) => (format!("a value is expected, and `{}` stands here", clip(text)), fix),
+                Some(fix) => (format!("expected a value, found `{}`", clip(text)), fix),
                 None => return self.unexpected("a value or a literal"),
             },
             Kind::OpenParen => (
-                "a value is expected, and `(` stands here".to_string(),
+                "expected a value, found `(`".to_string(),
                 "write a value, such as `%live`, without parentheses; compute it on a line above".to_string(),
             ),
             _ => return self.unexpected("a value or a literal"),
@@ -231,7 +230,7 @@ impl<'s> Parser<'s> {
         if self.at(kind) {
             return Ok(self.bump());
         }
-        let message = format!("{what} is expected, and `{}` stands here", clip(text));
+        let message = format!("expected {what}, found `{}`", clip(text));
         Err(self.error("P003", self.token, message, format!("did you mean `{meant}{}`?", clip(name))))
     }
 

@@ -41,7 +41,7 @@ impl<'s> Parser<'s> {
                 return Err(self.error(
                     "P003",
                     self.token,
-                    "`else` stands without an `if` before it on its line",
+                    "`else` has no `if` before it on its line",
                     "write `} else {` on the line that closes the block of the `if`",
                 ));
             }
@@ -99,7 +99,7 @@ impl<'s> Parser<'s> {
             return Err(self.error(
                 "P021",
                 self.token,
-                format!("`{word}` stands inside a block"),
+                format!("`{word}` is inside a block"),
                 "declare it at the start of the program, before its first line",
             ));
         }
@@ -107,7 +107,7 @@ impl<'s> Parser<'s> {
             self.error(
                 "P021",
                 self.token,
-                format!("`{word}` stands after the first line of the body"),
+                format!("`{word}` comes after the first line of the body"),
                 "move it up: declarations come before the body",
             );
         }
