@@ -133,7 +133,7 @@ fn moves_by_rows<T: Number>() -> Program {
 
 impl Plan {
     /// The elements whose flag is not 0, in their order. Inputs are `len` elements and as many flags of one byte; outputs
-    /// `len` elements, of which those behind the kept ones stay as they were, and the number of kept ones in u32.
+    /// `len` elements, of which those after the kept ones stay unchanged, and the number of kept ones in u32.
     pub fn compact<T: Number>(len: usize) -> Result<Plan, BackendError> {
         let tiles = count(len)?.div_ceil(TILE).max(1);
         let mut plan = Plan::default();

@@ -190,7 +190,7 @@ impl Plan {
         }
     }
 
-    /// Allocates what lies between the steps, once for any number of runs.
+    /// Allocates the intermediate buffers, once for any number of runs.
     pub fn prepare<'b>(&self, backend: &'b dyn VyreBackend) -> Result<Prepared<'b>, BackendError> {
         let mut between = Allocations { backend, resources: Vec::new() };
         for buffer in self.buffers.iter() {

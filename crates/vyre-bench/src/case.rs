@@ -15,7 +15,7 @@ pub struct Benchmark {
     pub about: &'static str,
     /// What its size counts.
     pub unit: &'static str,
-    /// The size that is measured where nobody asks for another.
+    /// The size that is measured by default.
     pub size: u32,
     /// A size that the reference interpreter runs in moments.
     pub tiny: u32,
@@ -146,7 +146,7 @@ impl Case {
         Case { programs: vec![program(source)], reads, writes: vec![written], steps, bytes: bytes as u64 * 4 }
     }
 
-    /// A plan's dispatches. Read are its inputs, then its constants; written its outputs, then what lies between.
+    /// A plan's dispatches. It reads its inputs, then its constants; it writes its outputs, then its intermediate buffers.
     pub(crate) fn of(plan: Plan, inputs: Vec<Vec<u32>>) -> Case {
         let (mut reads, mut writes) = (inputs, Vec::new());
         let mut binds = vec![Bind::Read(0); plan.buffers.len()];

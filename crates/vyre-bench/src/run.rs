@@ -55,7 +55,7 @@ pub struct Options {
     pub quick: bool,
 }
 
-/// Runs everything. `progress` is told what goes on.
+/// Runs everything. `progress` is called with what is running.
 pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, Error> {
     let mut backends = Vec::new();
     for id in &options.backends {
@@ -424,7 +424,7 @@ fn by_plain_rust(benchmark: &Benchmark, size: u32) -> Result<Checked, Error> {
     Ok(Checked { case, written })
 }
 
-/// What a backend takes for its first run of programs; nothing where it fails, which is told later.
+/// The time of a backend's first run of programs; nothing where it fails, which is reported later.
 fn cold(backend: &Arc<dyn VyreBackend>, case: &Case) -> Option<f64> {
     let time = measure::one_call(&mut Host::new(Arc::clone(backend), case));
     time.ok().map(|time| time.as_nanos() as f64)

@@ -127,7 +127,7 @@ fn option_for(missing: Missing<'_>) -> String {
     }
 }
 
-/// What stands behind `--in NAME=`. Elements that only lack their brackets are offered with them.
+/// The value of `--in NAME=`. For elements that only lack their brackets the fix has them.
 fn parse_spec(loaded: &Loaded, name: &str, text: &str) -> Result<Spec, Failure> {
     let elements = |list: &String| {
         let buffer = loaded.program.parts().buffers.iter().find(|buffer| *buffer.name == *name);

@@ -1,8 +1,8 @@
-//! From a wrong answer to its likely cause.
+//! Finds the likely cause of a wrong answer.
 //!
 //! Three kinds of evidence, in this order: whether the target gives the same answer again, what the bytes look like (what
 //! was there before, the input, poison, another order), and which rule of `rules` gives exactly these bytes on the
-//! reference. A small probe kernel tells flaws of every launch from flaws of one program. At most a few dozen dispatches.
+//! reference. A small probe kernel distinguishes flaws of every launch from flaws of one program. At most a few dozen dispatches.
 
 use crate::batch::{Batch, Content, Step};
 use crate::contract::OutputInit;
@@ -222,7 +222,7 @@ impl Lab<'_> {
     }
 
     /// Whether the answer is right once all memory comes with contents, and wrong again without, after a dispatch that
-    /// leaves something behind.
+    /// leaves state for the next one.
     fn memory_is_kept(&self) -> bool {
         let mut step = self.case.step.clone();
         let mut any = false;
@@ -290,7 +290,7 @@ impl Lab<'_> {
         Some(if kept { Cause::CachedResult } else { Cause::SpecialCased })
     }
 
-    /// What a kernel that only tells where its lanes are says about every launch.
+    /// What a kernel that stores only the ids of its lanes shows about every launch.
     fn probe(&self) -> Option<Found> {
         let batch = probe_batch();
         let step = batch.steps[0].clone();
@@ -329,7 +329,7 @@ fn is_constant(answer: &Answer) -> bool {
     }
 }
 
-/// A kernel of 12 workgroups of 8 lanes, each of which stores its place and an input, also where nobody reads it.
+/// A kernel of 12 workgroups of 8 lanes, each of which stores its ids and an input, also where no code reads them.
 fn probe_batch() -> Batch {
     let program = Program::build("probe", [4, 2, 1], |k| {
         let x = k.read::<u32>("x", 0);

@@ -1,4 +1,4 @@
-//! Programs on a driver, against the reference: one of anyone's, or many random ones.
+//! Compares programs on a driver with the reference: one given program, or many random ones.
 
 use crate::batch::{Batch, Content, Level, Step, Track};
 use crate::contract::OutputInit;

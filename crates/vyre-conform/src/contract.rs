@@ -1,4 +1,4 @@
-//! What a vendor implements: one trait, a dozen lines of code.
+//! The trait that a vendor implements, in a dozen lines of code.
 //!
 //! A backend gets either WGSL or serialized IR, the bytes that go in and the number of bytes that must come out. How a
 //! program's buffers travel in one input and one output is `vyre_lower::convention`.
@@ -152,7 +152,7 @@ impl Profile {
         }
     }
 
-    /// The limits that lie below the floor, each with both numbers.
+    /// The limits that are below the floor, each with both numbers.
     pub(crate) fn below_floor(&self) -> Vec<String> {
         let floor = Profile::floor();
         let limits = [

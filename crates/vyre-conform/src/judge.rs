@@ -1,4 +1,4 @@
-//! What the reference expects, and whether a target's answer is that.
+//! The reference's answer, and whether a target's answer equals it.
 
 use crate::batch::{Batch, Step};
 use crate::target::{Fault, Job, Target};
@@ -75,10 +75,10 @@ pub(crate) fn expected_under(
     }
 }
 
-/// Questions whether to stop, one in 65,536 lines, before a launch that nobody wrote counts as too slow.
+/// Checks for a stop, one in 65,536 lines, after which a generated launch counts as too slow.
 const POLLS_MAX: u32 = 64;
 
-/// What the reference gives for a launch that nobody wrote: `None` unless the program is valid, the launch admitted, not
+/// The reference's answer for a generated launch: `None` unless the program is valid, the launch admitted, not
 /// too slow, and free of races.
 pub(crate) fn checked(program: &Program, step: &Step) -> Option<Answer> {
     let valid = valid(program).ok()?;
@@ -137,7 +137,7 @@ pub(crate) fn run(target: &dyn Target, prepared: &Prepared) -> Result<Digest, Mi
     Ok(leaf.finish())
 }
 
-/// Whether an answer is the expected one; a trap may also be told in an error's text.
+/// Whether an answer is the expected one; a trap may also be reported in an error's text.
 pub(crate) fn is_right(actual: &Result<Answer, Fault>, expected: &Answer) -> bool {
     actual.as_ref() == Ok(expected)
         || matches!((actual, expected), (Err(Fault::Error(text)), Answer::Trap(code)) if says_trap(text, *code))

@@ -141,7 +141,7 @@ pub fn near_midpoint(random: &mut Seeded, wide: DataType, narrow: DataType) -> u
     let smallest = w.bias.saturating_sub(n.bias + u64::from(n.fraction_bits) + 2);
     let span = n.exponent_max + u64::from(n.fraction_bits) + 4;
     let exponent = smallest + random.below(span);
-    // A subnormal of the narrow type has fewer digits, so its midpoint lies further up.
+    // A subnormal of the narrow type has fewer digits, so its midpoint is at a higher bit.
     let normal = (w.bias - n.bias + 1) as i64;
     let lost = (normal - exponent as i64).clamp(0, n.fraction_bits.into()) as u32;
     let cut = w.fraction_bits - n.fraction_bits + lost;

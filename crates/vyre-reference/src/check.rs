@@ -1,4 +1,4 @@
-//! Finds races, out-of-bounds accesses and reads of workgroup memory that nobody wrote.
+//! Finds races, out-of-bounds accesses and reads of workgroup memory that no lane wrote.
 //!
 //! **When two accesses are ordered.** A clock ticks at every barrier and at the start of every workgroup's turn. All
 //! lanes of a workgroup pass its barriers together, so an access needs only its lane and its time. Against an access
@@ -6,17 +6,17 @@
 //! a `barrier`, or, in the same subgroup, a `subgroup_barrier`. In workgroup memory the start of the turn counts as a
 //! grid barrier, because the memory is another one.
 //!
-//! **Why few records an element are enough.** For every way of access the element keeps at most three records, and
-//! still, whenever some earlier access of that way races with the present one, a kept record does too. Within one grid
+//! **Why few records an element are enough.** For every kind of access the element keeps at most three records, and
+//! still, whenever some earlier access of that kind races with the present one, a kept record does too. Within one grid
 //! epoch a workgroup has one turn, so later accesses come from this workgroup or from ones that had no turn yet:
-//! - Of the workgroups that had their turn, one record stands for all: each races with whatever comes.
+//! - Of the workgroups that had their turn, one record is enough: each of them races with every later access.
 //! - Of this workgroup, only what came after its last barrier matters to itself. If two subgroups were there, a record
 //!   of each is enough, because any lane is outside of one of them. If one subgroup was, older than its last barrier
 //!   matters to others only, as any newer record does; of the newer ones two different lanes are enough, because any
 //!   lane is another than one of them.
-//! - A lane's newer access stands for its older ones: what is unordered to the old is unordered to the new.
+//! - A lane's newer access replaces its older ones: what is unordered to the old is unordered to the new.
 //!
-//! So every element that races in an epoch is found, with a pair of lines for each pair of ways. Not every pair of lanes
+//! So every element that races in an epoch is found, with a pair of lines for each pair of kinds. Not every pair of lanes
 //! is listed; equal pairs of lines are counted together.
 
 use crate::RunError;
@@ -34,7 +34,7 @@ use vyre_foundation::text::SourceMap;
 /// How many different findings of each kind are kept; those of one kind never crowd out another's.
 pub const FINDINGS_MAX: usize = 1000;
 
-/// A way of access. Two accesses of one element by unordered lanes race unless both read, or both are result-less
+/// A kind of access. Two accesses of one element by unordered lanes race unless both read, or both are result-less
 /// atomics of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -86,12 +86,12 @@ impl Access {
 pub enum FindingKind {
     /// Two unordered accesses of one element by different lanes, at least one of which writes.
     Race,
-    /// An access beyond the last element. It has a meaning, but seldom the intended one.
+    /// An access beyond the last element. It is defined, but rarely intended.
     OutOfBounds {
         /// How many elements there are.
         len: u32,
     },
-    /// A load from workgroup memory that nobody has written. It reads 0.
+    /// A load from workgroup memory that no lane has written. It reads 0.
     UnwrittenRead,
 }
 
@@ -229,7 +229,7 @@ struct Found {
 struct Watched {
     len: u32,
     is_workgroup: bool,
-    /// By element; empty for what nobody writes.
+    /// By element; empty for buffers without writes.
     records: Vec<Records>,
 }
 
@@ -367,7 +367,7 @@ impl Checker {
         }
         let unwritten = watched.is_workgroup && {
             let written = &mut self.written[self.written_at[buffer]][index as usize];
-            // An atomic on fresh memory is how counters start, so only loads are told.
+            // An atomic on fresh memory is how counters start, so only loads are reported.
             let unwritten = access == Access::Read && !*written;
             *written |= access != Access::Read;
             unwritten

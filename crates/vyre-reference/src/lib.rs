@@ -1,11 +1,11 @@
 //! The interpreter that defines the language.
 //!
-//! [`run`] takes a valid program and the contents of its buffers and gives the bytes that every backend must give. It
-//! is spelled plainly and shares no fast path with a backend: `compile` flattens the program, `lane` runs one lane,
+//! [`run`] takes a valid program and the contents of its buffers and returns the bytes that every backend must return. It
+//! is written plainly and shares no fast path with a backend: `compile` flattens the program, `lane` runs one lane,
 //! `machine` runs them one after the other, `sync` holds the steps that lanes take together, `memory` the buffers.
 //!
 //! Two modes watch a run. With [`Options::check`] races, out-of-bounds accesses and reads of unwritten workgroup memory
-//! are found (`check`); with [`Options::trace`] one lane tells every line it runs (`trace`).
+//! are found (`check`); with [`Options::trace`] one lane reports every line it runs (`trace`).
 //!
 //! The result depends on nothing but program, grid and input. [`Schedule`] changes the order in which lanes and
 //! workgroups run; a program without races gives the same bytes under all of them.
@@ -161,7 +161,7 @@ impl RunError {
     }
 }
 
-/// What a run tells beside its bytes.
+/// The result of a run beside its bytes.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// What the check found, in the order of finding; empty without [`Options::check`].

@@ -1,6 +1,6 @@
 //! Memory as programs see it: buffers of elements, with one answer for every index.
 //!
-//! Out of bounds a load yields 0 and a store does nothing. NaN bits become canonical on their way into a storage
+//! Out of bounds a load yields 0 and a store does nothing. NaN bits become canonical when stored to a storage
 //! buffer; workgroup memory keeps them. Also here: the budget that keeps what the interpreter allocates for itself
 //! within a limit.
 

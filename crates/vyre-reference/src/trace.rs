@@ -1,4 +1,4 @@
-//! Tells what one lane does, line by line: the debugger that GPUs lack.
+//! Reports what one lane does, line by line: the debugger that GPUs lack.
 //!
 //! While a program is compiled for a trace, every instruction gets a [`Note`] of the values its line reads and gives.
 //! The [`Tracer`] looks at the registers before and after, and hands a [`TraceEvent`] to the caller's sink.
@@ -20,7 +20,7 @@ use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::{DataType, Literal, Program, Value, value_types};
 use vyre_foundation::text::{SourceMap, print_literal, print_with_map};
 
-/// A lane to trace, and who is told.
+/// A lane to trace, and where its events go.
 #[derive(Clone, Copy)]
 pub struct Trace<'a> {
     /// The lane, by `global_id`.
@@ -41,7 +41,7 @@ pub struct NamedValue {
 /// An access of memory or of a private array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Touch {
-    /// `@name`, or nothing for a private array, whose name stands in the line.
+    /// `@name`, or nothing for a private array, whose name is in the line.
     pub name: String,
     /// The element.
     pub index: u64,
@@ -88,7 +88,7 @@ pub struct TraceEvent {
 }
 
 impl TraceEvent {
-    /// What stands above the columns of [`TraceEvent::row`].
+    /// The heads of the columns of [`TraceEvent::row`].
     pub const HEADER: &'static str =
         "step     line  runs                                      gives                           because";
 
@@ -243,7 +243,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// The run is over; tells the line that was still running.
+    /// The run is over; reports the line that was still running.
     pub(crate) fn finish(&mut self) {
         if let Some((_, event)) = self.open.take() {
             self.tell(event);
@@ -278,7 +278,7 @@ impl<'a> Tracer<'a> {
                 }
                 *trips += 1;
                 event.flow = Some(Flow::Trip(*trips));
-                // The loop's first instruction stands behind the line that names the counter.
+                // The loop's first instruction follows the line that names the counter.
                 note = &code.notes[body as usize - 1];
             }
             _ => {}
@@ -311,7 +311,7 @@ impl<'a> Tracer<'a> {
         let start = self.line_starts[span.line as usize - 1];
         let line = self.source[start..].lines().next().unwrap_or_default();
         let indent = line.len() - line.trim_start().len();
-        // A function's lines stand one deeper than the main body's.
+        // A function's lines are one deeper than the main body's.
         let base = if matches!(place, Place::Line { function: Some(_), .. }) { 2 } else { 1 };
         (line.trim(), (indent / 2).saturating_sub(base))
     }

@@ -2,7 +2,7 @@
 //!
 //! The language has more than [`generate`](vyre_generate) can put close together. What passes do to locals and loops
 //! depends on which assignment, jump and read follow each other, so here three locals, one private array and four
-//! elements a lane meet in small loops. Numbers are small, so that conditions go both ways. There is no barrier and
+//! elements a lane combine in small loops. Numbers are small, so that conditions take both values. There is no barrier and
 //! every lane keeps to its own elements: these programs cannot race.
 
 use std::fmt::Write;

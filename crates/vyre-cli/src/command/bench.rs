@@ -60,7 +60,7 @@ fn list(report: &Report) {
     report.text(&headed(&[Align::Left, Align::Right, Align::Left, Align::Left], &rows));
 }
 
-/// The benchmarks, and those of single ops and of elementary functions behind them.
+/// The benchmarks, followed by those of single ops and of elementary functions.
 fn all() -> impl Iterator<Item = &'static Benchmark> {
     BENCHMARKS.into_iter().chain(&OPS).chain(MATH.iter().copied())
 }

@@ -1,4 +1,4 @@
-//! `vyre lower`: what a program becomes on its way to a device.
+//! `vyre lower`: prints what a program is lowered to.
 
 use crate::args::{FloatStrategy, Lower};
 use crate::load;

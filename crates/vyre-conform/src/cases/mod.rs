@@ -1,4 +1,4 @@
-//! What is run, in groups. Each file makes the groups of one subject.
+//! The groups of cases. Each file makes the groups of one subject.
 
 mod cheats;
 mod driver;

@@ -1,6 +1,6 @@
 //! Random programs, made from the run's own seed.
 //!
-//! Nobody can have seen them before: the seed is drawn after the backend has said its name. Programs of the float track
+//! No backend can know them in advance: the seed is drawn after the backend has reported its name. Programs of the float track
 //! have floats and those of the integer track none; most of both have control flow, memory and barriers.
 
 use super::fixture::{init, track_of};

@@ -73,7 +73,7 @@ impl<'de> Deserialize<'de> for Hex {
     }
 }
 
-/// The 32 bytes that 64 hexadecimal digits stand for.
+/// The 32 bytes that 64 hexadecimal digits encode.
 pub(crate) fn parse_hex(text: &str) -> Option<[u8; 32]> {
     let digits = text.as_bytes();
     if digits.len() != 64 {

@@ -149,7 +149,7 @@ pub struct Replay {
 /// Where the key goes.
 #[derive(Debug, Args)]
 pub struct Keygen {
-    /// The file for the private key; the public one goes beside it, with `.pub` behind its name
+    /// The file for the private key; the public one goes beside it, with `.pub` appended to its name
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! `certify`: runs the suite, shows what came of it, and writes certificate and reports.
+//! `certify`: runs the suite, prints the result, and writes the certificate and reports.
 
 use super::args::Certify;
 use super::file::{check_writable, is_plain, place, write_file};
@@ -36,7 +36,7 @@ const JSON_BYTES_MAX: usize = 4096;
 struct Ran {
     report: Report,
     cancelled: bool,
-    /// Whether some of it stands in a file that anyone may have edited.
+    /// Whether some of it comes from a file that anyone may have edited.
     from_journal: bool,
 }
 
@@ -69,7 +69,7 @@ pub(super) fn run(args: &Certify, host: &Host<'_>) -> Result<Answer, Failure> {
     Ok(Answer { exit, text: as_text(report) + &verdict, json: as_json(report, *cancelled, written) })
 }
 
-/// The certificate of a run, which is not signed before it stands what strangers will ask of it.
+/// The certificate of a run. It is verified before it is signed, as its readers will do.
 fn certificate(ran: &Ran, key: Option<&SecretKey>) -> Result<Certificate, Failure> {
     let certificate = ran.report.certificate().map_err(|failures| missing(&failures))?;
     let sample = if ran.from_journal { Sample::All } else { Sample::Random(OWN_SAMPLE) };
@@ -94,7 +94,7 @@ fn secret_key(path: &Path) -> Result<SecretKey, Failure> {
         .map_err(|error| Failure::usage(format!("{}: {}", path.display(), error.message), error.fix))
 }
 
-/// Refuses outputs that would lie in the same file, or over what is read.
+/// Refuses outputs that would be written to the same file, or over an input.
 fn check_paths(args: &Certify) -> Result<(), Failure> {
     let outputs: Vec<&PathBuf> = [&args.output, &args.html, &args.junit].into_iter().flatten().collect();
     let inputs = args.sign.iter().chain(&args.journal).chain(&args.merge);

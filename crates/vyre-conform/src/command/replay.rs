@@ -1,4 +1,4 @@
-//! `replay`: one case of a certificate, made again from its nonce and run for all to see.
+//! `replay`: generates one case of a certificate again from its nonce, runs it, and prints everything.
 
 use super::args::Replay;
 use super::verify::read;

@@ -1,4 +1,4 @@
-//! `verify`: whether a certificate is what it says, and whose word it is.
+//! `verify`: whether a certificate is right, and who signed it.
 
 use super::args::Verify;
 use super::plural;

@@ -1,4 +1,4 @@
-//! A run as a page to read: one file, nothing from elsewhere, light or dark as the reader's system is.
+//! A run as a page in HTML: one file without external resources, light or dark like the reader's system.
 //!
 //! `failure` shows what failed; here is the rest: badges, numbers, the map of ops and types, the table of groups. The page
 //! is complete without its script, which sorts and filters. Everything that came from a backend is escaped.

@@ -41,7 +41,7 @@ pub fn grids_beyond_one_launch_are_launched_in_pieces(backend: &Subject) {
     }
 }
 
-/// Counts trips of so many loops that stand in each other.
+/// Counts trips of this many nested loops.
 fn nested(depth: usize) -> Program {
     let open: String = (0..depth).map(|at| format!("for %k{at} in 0..%n {{\n")).collect();
     parse(&format!(
@@ -129,7 +129,7 @@ pub fn all_of_the_workgroup_memory_can_be_had(backend: &Subject) {
 /// If the backend breaks the contract.
 pub fn limits_are_named(backend: &Subject) {
     let bytes_max = backend.max_storage_buffer_bytes();
-    // Zero stands for not reported, and larger buffers have more elements than an index counts.
+    // Zero means not reported, and larger buffers have more elements than an index counts.
     if (1..1 << 34).contains(&bytes_max) {
         let config = DispatchConfig {
             output_sizes: vec![bytes_max as usize + 4],
@@ -240,7 +240,7 @@ pub fn what_hangs_ends_at_its_timeout_or_when_cancelled(backend: &Subject) {
     let endless = churn("%n", "%n");
     let cancel = CancelToken::new();
     let config = DispatchConfig { cancel: Some(cancel.clone()), ..DispatchConfig::default() };
-    // Several under way, and none is ready.
+    // Several in flight, and none is ready.
     let start_one =
         |config: &DispatchConfig| backend.dispatch_async(&endless, &[], config).expect("it starts");
     let pending = [start_one(&config), start_one(&config), start_one(&config)];
@@ -279,7 +279,7 @@ pub fn dispatches_in_flight_keep_their_own_bytes(backend: &Subject) {
         std::thread::sleep(Duration::from_millis(1));
     }
     assert_eq!(one.await_result().expect("it runs"), [words(1001..1301)]);
-    // Those that are dropped under way leave their memory to others whole.
+    // Those that are dropped in flight release all their memory.
     (0..10).for_each(|at| drop(start(at)));
     for at in 0..10 {
         assert_eq!(start(at).await_result().expect("it runs"), [words(at * 1000 + 1..at * 1000 + 301)]);

@@ -87,7 +87,7 @@ pub fn value_of(operand: Operand, params: &[u64], values: &[u64]) -> u64 {
     }
 }
 
-/// The type that stands for a WebAssembly type.
+/// The type that represents a WebAssembly type.
 fn carrier(name: &str) -> DataType {
     match name {
         "i32" => DataType::U32,

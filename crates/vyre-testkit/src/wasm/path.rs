@@ -1,7 +1,7 @@
 //! Rows through the whole path: text, parser, validator, optimiser, reference.
 //!
 //! A function's rows become two programs. In one, every lane loads a row's parameters from buffers; in the other, the
-//! rows stand one below the other with their parameters as literals, which is what constant folding sees. Both run as
+//! rows follow one another with their parameters as literals, which is what constant folding sees. Both run as
 //! written and optimised.
 
 use super::lower::{Function, Operand};
@@ -63,7 +63,7 @@ fn lines(function: &Function, rows: &[&[u64]]) -> String {
 
 fn steps(text: &mut String, function: &Function, prefix: &str, param: impl Fn(usize) -> String) {
     for (i, step) in function.steps.iter().enumerate() {
-        // Nothing tells the type of a literal there, so it has to say it.
+        // Nothing gives the type of a literal there, so it needs a suffix.
         let suffixed = matches!(step.op, ComputeOp::Cast | ComputeOp::Bitcast);
         let args: Vec<_> =
             step.args.iter().map(|arg| operand(function, *arg, prefix, suffixed, &param)).collect();

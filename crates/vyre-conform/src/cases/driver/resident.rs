@@ -212,7 +212,7 @@ pub(super) fn sequences(driver: &dyn VyreBackend, plan: &Plan<'_>) -> Check {
     Ok(())
 }
 
-/// The same memory behind typed handles.
+/// The same memory by typed handles.
 pub(super) fn device_buffers(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check {
     let mut probe = Probe::new(driver);
     let sample = Sample::new(&scale(), None, &[words(&[10]), words(&[1, 2]), words(&[0, 0])]);

@@ -1,4 +1,4 @@
-//! Writes the lines that stand in for another.
+//! Writes the lines that replace another.
 
 use vyre_foundation::ir::{
     Args, Axis, Block, Body, BufferId, BuiltinOp, ComputeOp, DataType, Literal, Local, Name, Node, Operand,
