@@ -20,11 +20,12 @@ PLACES = re.compile(r"(?<= = )([\w.]+(?:\(\))?) \+ [^;]+(?=;)|\b(READS_AT \+ |se
 SAID = re.compile(r"format!\(\"[^\"]* [^\"]* ")
 COUNTS = re.compile(r"(?<![\w:])([A-Z][A-Z_]{3,})(?![\w(:{])")
 STREAMS = (
-    ("self.stream", "self.aside"),
-    ("self.aside", "self.stream"),
-    ("lane.stream", "std::ptr::null_mut()"),
-    ("lane.begin", "lane.end"),
-    ("lane.end", "lane.begin"),
+    (", self.raw)", ", self.aside)"),
+    ("stream::synchronize(self.raw)", "stream::synchronize(self.aside)"),
+    ("self.aside", "self.raw"),
+    ("stream.raw", "std::ptr::null_mut()"),
+    ("stream.begin", "stream.end"),
+    ("stream.end", "stream.begin"),
 )
 # What holds one thing for another.
 TAKEN = (
@@ -42,7 +43,7 @@ TAKEN = (
     ("= true;", "= false;"),
     ("notify_all", "notify_one"),
     ("elements as u64", "*byte_len as u64"),
-    ("block.byte_len, lane.stream", "block.byte_len / 2, lane.stream"),
+    ("block.byte_len, stream.raw", "block.byte_len / 2, stream.raw"),
     (".step_by(AXIS_MAX as usize)", ".step_by(1 + AXIS_MAX as usize)"),
 )
 

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::ID;
-use crate::context::Context;
+use crate::device::Context;
 use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUfunction_attribute as Attribute, CUjit_option as Jit};
 use std::ffi::{CString, c_void};

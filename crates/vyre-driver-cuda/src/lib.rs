@@ -1,21 +1,21 @@
 //! The backend `cuda`: NVIDIA devices through the CUDA driver, which is loaded when the backend is opened.
 //!
-//! `context` opens a device and knows when it is lost, `memory` has its pool, `compile` makes kernels of programs, `lane` is
-//! a stream with what a submission needs beside it, `transfer` moves many bytes, and `submit` does the work that the driver
-//! layer's [`QueueBackend`](vyre_driver::queue::QueueBackend) hands over. Nothing here is linked against CUDA: a machine
-//! without its driver gets an error that says so.
+//! `device` opens a device and is the [`Queue`](vyre_driver::queue::Queue) under the driver layer, `compile` makes kernels of
+//! programs, `memory` has the pool, and `launch` runs a submission. Beside them `stream` is a CUDA stream with what a
+//! submission needs, and `transfer` copies large buffers. Nothing here is linked against CUDA: a machine without its driver
+//! gets an error that says so.
 //!
-//! Every `unsafe` block is a call into the CUDA driver, or a copy to memory that it gave; what makes it sound stands beside
-//! it.
+//! Every `unsafe` block is a call into the CUDA driver, or a copy to memory that it gave; a comment beside it says why it is
+//! sound.
 
 mod compile;
-mod context;
-mod lane;
+mod device;
+mod launch;
 mod memory;
-mod submit;
+mod stream;
 mod transfer;
 
-pub use submit::{Cuda, CudaConfig};
+pub use device::{Cuda, CudaConfig};
 
 /// An NVIDIA device as a backend.
 pub type CudaBackend = vyre_driver::queue::QueueBackend<Cuda>;

@@ -4,7 +4,7 @@
 //! device has no more, the pool is emptied and the allocation tried once more; then it is an error.
 #![allow(unsafe_code)]
 
-use crate::context::Context;
+use crate::device::Context;
 use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUresult};
 use std::collections::BTreeMap;
@@ -23,6 +23,9 @@ pub(crate) struct Block {
     pub(crate) byte_len: usize,
     pool: Arc<Pool>,
 }
+
+/// Memory of a device, as the driver layer has it.
+pub struct Memory(pub(crate) Block);
 
 /// Sizes differ by an eighth at most, so that memory of one dispatch fits the next.
 fn size_class(byte_len: usize) -> usize {

@@ -2,12 +2,12 @@
 //!
 //! The device reads pinned host memory at the bus's speed and any other at a fraction of it. So large copies go through
 //! a ring of pinned chunks. One chunk is one transfer on the bus, and each costs it a pause of some microseconds: chunks
-//! are large. Threads fill or empty them piece by piece, each taking the next that nobody has.
+//! are large. Threads fill or empty them piece by piece, each taking the next free one.
 #![allow(unsafe_code)]
 
-use crate::context::Context;
-use crate::lane::Event;
+use crate::device::Context;
 use crate::memory::Pinned;
+use crate::stream::Event;
 use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUdeviceptr};
 use std::mem::MaybeUninit;
@@ -22,7 +22,7 @@ const CHUNK_BYTES_MAX: usize = 8 << 20;
 const CHUNKS: usize = 4;
 const THREADS_MAX: usize = 12;
 
-/// The ring of pinned chunks of a lane, made when it is first needed.
+/// The ring of pinned chunks of a stream, allocated when it is first needed.
 #[derive(Default)]
 pub(crate) struct Staging(Vec<Chunk>);
 

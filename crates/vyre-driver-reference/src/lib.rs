@@ -3,11 +3,15 @@
 //! The slowest backend and the measure of all others. It offers the whole driver contract, so that everything built
 //! on the contract can be tried on any machine. Name the crate (`use vyre_driver_reference as _;`) to link it.
 //!
-//! `queue` is the interpreter as a device that takes work; the driver layer makes the contract of it.
+//! `device` is the interpreter as the [`Queue`](vyre_driver::queue::Queue) under the driver layer, `memory` is the host's,
+//! `launch` runs a submission, and `compile` has nothing to do.
 
-mod queue;
+mod compile;
+mod device;
+mod launch;
+mod memory;
 
-pub use queue::Interpreter;
+pub use device::Interpreter;
 
 /// The reference interpreter as a backend. Clones are handles to one device.
 pub type ReferenceBackend = vyre_driver::queue::QueueBackend<Interpreter>;

@@ -1,4 +1,4 @@
-//! The stretches of a dispatch that a trace shows: admit, compile, upload, launch, readback.
+//! The stretches of a dispatch that a trace shows: admit, validate, compile, upload, launch, readback.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -59,8 +59,8 @@ fn a_dispatch_shows_its_stretches_in_order() {
     let dispatch = || {
         assert_eq!(backend.dispatch_borrowed(&program, &[&[1, 2, 3, 4]], &config).unwrap(), [[1, 2, 3, 4]]);
     };
-    assert_eq!(spans_of(dispatch), ["admit", "compile", "upload", "launch", "readback"]);
-    assert_eq!(spans_of(dispatch), ["admit", "upload", "launch", "readback"], "compiled once");
+    assert_eq!(spans_of(dispatch), ["admit", "validate", "compile", "upload", "launch", "readback"]);
+    assert_eq!(spans_of(dispatch), ["admit", "upload", "launch", "readback"], "validated and compiled once");
 
     let resident = || {
         let resources = [backend.allocate_resident(4).unwrap(), backend.allocate_resident(4).unwrap()];

@@ -1,12 +1,16 @@
-//! An open device: what it can do, how its errors reach us, and how it is lost.
+//! A device: opening it, what it can do, how its errors reach us, how it is lost, and how it takes the driver layer's work.
 //!
 //! wgpu reports errors through a handler that runs on the thread whose call caused them, so each thread keeps its own last
 //! one. What hangs can neither be stopped nor torn down: wgpu's objects are in [`Kept`], which leaks them once the device
 //! is abandoned.
 
 use crate::ID;
-use crate::adapter::{self, Adapter, MemoryChoice, WgpuConfig};
-use crate::memory::Kind;
+use crate::adapter::{self, Adapter, MemoryChoice, ShaderChoice, WgpuConfig, adapters, unavailable};
+use crate::compile::{self, Kernel, Shaders};
+use crate::launch::{Bound, Clock, Submission, WordsKept, lock};
+use crate::memory::{Kind, Memory, Pool};
+use crate::probe::{self, Verdict};
+use rustc_hash::FxHashMap;
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -14,7 +18,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
-use vyre_driver::BackendError;
+use vyre_driver::pipeline::DiskCache;
+use vyre_driver::queue::{About, Queue, Stop, Times, Work};
+use vyre_driver::{BackendError, DeviceProfile, DeviceTimingQuality};
+use vyre_foundation::ir::DataType;
+use vyre_foundation::limits;
+use vyre_foundation::validate::ValidProgram;
+use vyre_lower::bindings::STATUS_WORDS;
+use vyre_lower::floats::{FloatOp, Floats, How};
+use vyre_lower::spirv;
 use wgpu::{DeviceType, Features};
 
 thread_local! {
@@ -271,5 +283,255 @@ impl Device {
                 Err(self.lost())
             }
         }
+    }
+}
+
+const CACHE_BYTES_MAX: u64 = 256 << 20;
+
+/// A device behind wgpu that takes work.
+pub struct Wgpu {
+    pub(crate) device: Arc<Device>,
+    pub(crate) pool: Arc<Pool>,
+    /// Clocks that no submission uses now.
+    pub(crate) clocks: Mutex<Vec<Clock>>,
+    pub(crate) words: Mutex<WordsKept>,
+    pub(crate) bound: Mutex<FxHashMap<Vec<u64>, Arc<Bound>>>,
+    verdict: Verdict,
+    pub(crate) cache: Option<DiskCache>,
+    pub(crate) config: WgpuConfig,
+}
+
+impl Wgpu {
+    /// Opens the device that is asked for.
+    pub fn open(config: &WgpuConfig) -> Result<Wgpu, BackendError> {
+        let device = Arc::new(Device::open(config)?);
+        let cache = config.cache.as_ref().and_then(|dir| match DiskCache::open(dir, CACHE_BYTES_MAX) {
+            Ok(cache) => Some(cache),
+            Err(error) => {
+                tracing::warn!(%error, dir = %dir.display(), "kernels are not kept on disk. Fix: set VYRE_CACHE to a folder that you may write to");
+                None
+            }
+        });
+        let features = opened_features(&device);
+        let mut opened = Wgpu {
+            pool: Pool::new(Arc::clone(&device)),
+            clocks: Mutex::default(),
+            words: Mutex::default(),
+            bound: Mutex::default(),
+            device,
+            verdict: Verdict { shaders: Shaders::Wgsl(Floats::SOFT), rejected: Vec::new() },
+            cache,
+            config: config.clone(),
+        };
+        opened.verdict = opened.decide(features)?;
+        Ok(opened)
+    }
+
+    /// How SPIR-V for the device is made, and the lanes of its subgroups, if it gets SPIR-V: for comparisons with other
+    /// ways to run the same shader.
+    #[must_use]
+    pub fn emission(&self) -> Option<(spirv::Options, u32)> {
+        match self.verdict.shaders {
+            Shaders::Wgsl(_) => None,
+            Shaders::SpirV(options, lanes) => Some((options, lanes)),
+        }
+    }
+
+    fn decide(&self, features: Result<spirv::Features, &'static str>) -> Result<Verdict, BackendError> {
+        let refused = |reasons: String| {
+            let fix = "unset VYRE_WGPU_SHADERS, or choose another device with VYRE_WGPU_ADAPTER";
+            unavailable(format!("{} has no exact SPIR-V: {reasons}", self.device.adapter), fix)
+        };
+        match self.config.shaders {
+            ShaderChoice::Fastest => probe::verdict(self, features),
+            ShaderChoice::Wgsl => probe::verdict(self, Err("WGSL is asked for")),
+            ShaderChoice::Integers => probe::verdict(self, Err("WGSL of integers is asked for")),
+            ShaderChoice::SpirV | ShaderChoice::Volatile => {
+                let found = probe::verdict(self, features)?;
+                match found.shaders {
+                    Shaders::Wgsl(_) => Err(refused(found.rejected.join("; "))),
+                    Shaders::SpirV(..) => Ok(found),
+                }
+            }
+            ShaderChoice::Loose => {
+                let features = features.map_err(|reason| refused(reason.to_owned()))?;
+                let options = spirv::Options { features, floats: Floats::LOOSE, is_volatile: false };
+                let shaders = Shaders::SpirV(options, self.device.subgroup_lanes);
+                Ok(Verdict { shaders, rejected: Vec::new() })
+            }
+        }
+    }
+
+    /// Compiles a program with shaders made in that way.
+    pub(crate) fn compile_as(
+        &self,
+        program: &ValidProgram,
+        shaders: &Shaders,
+    ) -> Result<Kernel, BackendError> {
+        compile::compile(&self.device, self.cache.as_ref(), program, shaders)
+    }
+}
+
+/// What SPIR-V may use here, or why the driver does not get any.
+fn opened_features(device: &Device) -> Result<spirv::Features, &'static str> {
+    let has = |feature| device.has(feature);
+    if device.adapter.api != "vulkan" {
+        return Err("it is for Vulkan drivers");
+    }
+    if !has(Features::PASSTHROUGH_SHADERS) {
+        return Err("wgpu does not offer to pass it to this driver (PASSTHROUGH_SHADERS)");
+    }
+    Ok(spirv::Features {
+        int64: has(Features::SHADER_INT64),
+        int64_atomics: has(Features::SHADER_INT64_ATOMIC_ALL_OPS),
+        float64: has(Features::SHADER_F64),
+        storage16: has(Features::SHADER_F16),
+    })
+}
+
+/// How floats are made, for people.
+fn describe(shaders: &Shaders) -> String {
+    let (floats, language, has_f64) = match shaders {
+        Shaders::Wgsl(floats) => (floats, "WGSL", false),
+        Shaders::SpirV(spirv::Options { floats, is_volatile: false, features }, _) => {
+            (floats, "SPIR-V", features.float64)
+        }
+        Shaders::SpirV(spirv::Options { floats, features, .. }, _) => {
+            (floats, "SPIR-V, memory volatile", features.float64)
+        }
+    };
+    if *floats == Floats::LOOSE {
+        return "as the device has them, which is not exact".to_owned();
+    }
+    let of = |ty: DataType| {
+        let how = |op: FloatOp| {
+            let how = Some(floats.how(ty, op)).filter(|how| *how != How::Native)?;
+            Some(format!("{op:?} {how}").to_lowercase())
+        };
+        let others: Vec<String> = FloatOp::ALL.into_iter().filter_map(how).collect();
+        match others.len() {
+            0 => format!("{ty} native"),
+            _ if ty == DataType::F64 && !has_f64 => format!("{ty} as integers"),
+            count if count == FloatOp::ALL.len() => format!("{ty} as integers"),
+            _ => format!("{ty} native but {}", others.join(", ")),
+        }
+    };
+    format!("{}; {}; in {language}, probed", of(DataType::F32), of(DataType::F64))
+}
+
+impl Queue for Wgpu {
+    type Memory = Memory;
+    type Kernel = Kernel;
+
+    fn about(&self) -> About {
+        let limits = &self.device.limits;
+        let axes = [
+            limits.max_compute_workgroup_size_x,
+            limits.max_compute_workgroup_size_y,
+            limits.max_compute_workgroup_size_z,
+        ];
+        let axes = [0, 1, 2].map(|axis| axes[axis].min(limits::WORKGROUP_AXIS_MAX[axis]));
+        let lanes = limits.max_compute_invocations_per_workgroup.min(limits::WORKGROUP_LANES_MAX);
+        let timestamps = self.device.has(Features::TIMESTAMP_QUERY);
+        let subgroup_size = self.emission().map_or(0, |(_, lanes)| lanes);
+        About {
+            id: ID,
+            version: env!("CARGO_PKG_VERSION"),
+            device: self.device.adapter.name.clone(),
+            driver: format!("{} ({})", self.device.adapter.driver, self.device.adapter.api),
+            workgroups_max: i32::MAX as u32,
+            async_compute: true,
+            grid_sync: false,
+            profile: DeviceProfile {
+                supports_indirect_dispatch: true,
+                supports_trap_propagation: true,
+                has_shared_memory: true,
+                supports_subgroup_ops: subgroup_size > 0,
+                has_subgroup_shuffle: subgroup_size > 0,
+                subgroup_size,
+                max_workgroup_size: axes,
+                max_invocations_per_workgroup: lanes,
+                // Exchanges between lanes may take two words of each and two more, which a kernel's compilation asks for.
+                max_shared_memory_bytes: limits.max_compute_workgroup_storage_size,
+                max_storage_buffer_binding_size: limits
+                    .max_storage_buffer_binding_size
+                    .min(limits.max_buffer_size)
+                    & !3,
+                timing_quality: match timestamps {
+                    true => DeviceTimingQuality::DeviceEvents,
+                    false => DeviceTimingQuality::HostOnly,
+                },
+                supports_device_timestamps: timestamps,
+                ..DeviceProfile::unknown(ID)
+            },
+        }
+    }
+
+    fn allocate(&self, byte_len: usize) -> Result<Memory, BackendError> {
+        self.device.check()?;
+        self.pool.allocate(Kind::Storage, byte_len)
+    }
+
+    fn compile(&self, program: &ValidProgram, _: bool) -> Result<Kernel, BackendError> {
+        self.compile_as(program, &self.verdict.shaders)
+    }
+
+    fn submit(&self, work: Work<'_, Wgpu>, stop: &Stop<'_>) -> Result<Times, BackendError> {
+        if let Some(reason) = stop.reason() {
+            return Err(reason);
+        }
+        self.device.check()?;
+        let start = Instant::now();
+        let has_status = work.launches.iter().chain(&work.repeated).any(|one| one.kernel.bindings.has_status);
+        let status = has_status.then(|| self.pool.allocate(Kind::Storage, STATUS_WORDS as usize * 4));
+        let status = status.transpose()?;
+        let launches = work.launches.len() + work.repeated.len();
+        // Timestamps cost a readback of their own.
+        let clock = if work.timed && launches > 0 { self.clock()? } else { None };
+        let result =
+            Submission { queue: self, status: status.as_ref(), clock: clock.as_ref(), start }.run(work, stop);
+        // What did not end is abandoned with the device; all else has been waited for.
+        lock(&self.clocks).extend(clock);
+        result
+    }
+
+    /// One workgroup is alone, so its own barrier does; nothing promises that two run at the same time.
+    fn resident_workgroups(&self, _: &Kernel, _: u64) -> Result<u64, BackendError> {
+        Ok(1)
+    }
+
+    fn notes(&self) -> Vec<(&'static str, String)> {
+        let listed = adapters().into_iter().enumerate();
+        let listed = listed.map(|(number, adapter)| {
+            let used = if adapter == self.device.adapter { ", in use" } else { "" };
+            format!("{number}: {adapter}{used}")
+        });
+        let mut notes = vec![
+            ("adapters", listed.collect::<Vec<_>>().join("\n")),
+            ("floats", describe(&self.verdict.shaders)),
+            (
+                "memory",
+                match self.device.staged {
+                    None => "mapped by the host".to_owned(),
+                    Some(reason) => format!("staged: {reason}"),
+                },
+            ),
+        ];
+        if !self.verdict.rejected.is_empty() {
+            notes.push(("rejected", self.verdict.rejected.join("\n")));
+        }
+        notes
+    }
+
+    fn is_lost(&self) -> bool {
+        self.device.is_lost()
+    }
+
+    fn lose(&self) {
+        self.device.lose("it was given up on purpose");
+    }
+
+    fn reopen(&self) -> Result<Wgpu, BackendError> {
+        Wgpu::open(&self.config)
     }
 }

@@ -1,9 +1,8 @@
 //! The backend `wgpu`: any device with a Vulkan, Metal or DX12 driver.
 //!
-//! `adapter` finds devices and chooses one, `device` opens it and knows when it is lost, `memory` has its pool, `kernel`
-//! compiles programs, `submit` and `run` do the work that the driver layer's [`QueueBackend`](vyre_driver::queue::QueueBackend)
-//! hands over, and `probe`, with the programs of `battery` and `order`, finds out at opening what the driver's compiler can be
-//! trusted with.
+//! `device` opens a device and is the [`Queue`](vyre_driver::queue::Queue) under the driver layer, `compile` makes kernels of
+//! programs, `memory` has the pool, and `launch` runs a submission. Beside them `adapter` finds devices and chooses one, and
+//! `probe`, with the programs of `battery` and `order`, finds out at opening what the driver's compiler can be trusted with.
 //!
 //! Nothing panics where wgpu would: its errors are taken per thread and become ours. A kernel that does not end cannot be
 //! stopped, so its device is abandoned with everything on it, and a fresh one is opened by `try_recover`.
@@ -13,16 +12,15 @@
 
 mod adapter;
 mod battery;
+mod compile;
 mod device;
-mod kernel;
+mod launch;
 mod memory;
 mod order;
 mod probe;
-mod run;
-mod submit;
 
 pub use adapter::{Adapter, MemoryChoice, Selection, ShaderChoice, WgpuConfig, adapters};
-pub use submit::Wgpu;
+pub use device::Wgpu;
 
 /// A device behind wgpu as a backend.
 pub type WgpuBackend = vyre_driver::queue::QueueBackend<Wgpu>;

@@ -14,9 +14,9 @@
 use crate::ID;
 use crate::adapter::{ShaderChoice, unavailable};
 use crate::battery::{Battery, LANES, Row, Wrong, rows};
-use crate::kernel::Shaders;
+use crate::compile::Shaders;
+use crate::device::Wgpu;
 use crate::order::Order;
-use crate::submit::Wgpu;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 use vyre_driver::admission::valid;

@@ -19,7 +19,7 @@ pub mod source;
 mod stats;
 mod sync;
 
-pub use stats::{Stats, suffix};
+pub use stats::Stats;
 
 use crate::source::{Bytes, Draw, Seeded, Source};
 use body::{Builder, Frame};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
-use vyre_foundation::ir::{Body, DataType, Node, OpId, Operand, Program, SyncOp, Value, control, walk};
+use vyre_foundation::ir::{Body, DataType, Effect, Node, OpId, Operand, Program, Value, walk};
 
 /// Counts over programs.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +41,7 @@ impl Stats {
             walk(&body.block, |_, _, node| {
                 self.lines += 1;
                 *self.ops.entry(node.op()).or_default() += 1;
-                if let Some(ty) = suffix(node) {
+                if let Some(ty) = node.suffix() {
                     *self.typed_ops.entry((node.op(), ty)).or_default() += 1;
                 }
                 seen.insert(node.op().name());
@@ -75,32 +75,6 @@ impl Stats {
     }
 }
 
-/// The type suffix that a line is written with.
-pub fn suffix(node: &Node) -> Option<DataType> {
-    match node {
-        Node::Compute { ty, .. }
-        | Node::Load { ty, .. }
-        | Node::UniformLoad { ty, .. }
-        | Node::Store { ty, .. }
-        | Node::Atomic { ty, .. }
-        | Node::Var { ty, .. }
-        | Node::Get { ty, .. }
-        | Node::Set { ty, .. }
-        | Node::AllReduce { ty, .. }
-        | Node::AllGather { ty, .. }
-        | Node::ReduceScatter { ty, .. }
-        | Node::Broadcast { ty, .. } => Some(*ty),
-        Node::Subgroup { op, ty, .. } => (!op.info().types.is_empty()).then_some(*ty),
-        Node::Builtin { .. }
-        | Node::Len { .. }
-        | Node::Mma { .. }
-        | Node::Barrier { .. }
-        | Node::IndirectDispatch { .. }
-        | Node::Trap { .. }
-        | control!() => None,
-    }
-}
-
 /// How many values some effect depends on; locals count as effects.
 fn live_values(body: &Body) -> u64 {
     let mut lines = Vec::new();
@@ -122,10 +96,8 @@ fn live_values(body: &Body) -> u64 {
 
 /// Whether a line matters only through its result.
 fn is_pure(node: &Node) -> bool {
-    use vyre_foundation::ir::Effect;
-    let op = node.op();
-    matches!(op.info().effect, Effect::Pure | Effect::Reads)
-        || matches!(op, OpId::SubgroupOp(_) | OpId::SyncOp(SyncOp::UniformLoad))
+    matches!(node.effect(), Effect::Pure | Effect::Reads | Effect::Gets | Effect::Exchanges)
+        || matches!(node, Node::UniformLoad { .. })
 }
 
 impl fmt::Display for Stats {

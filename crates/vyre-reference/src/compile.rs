@@ -457,19 +457,18 @@ impl<'a> Compiler<'a> {
         let Node::Atomic { result, op, ty, buffer, index, args } = node else {
             unreachable!("only atomics come here")
         };
-        let (act, fold) = match op {
-            AtomicOp::Add => (Act::AddSub, Some(ComputeOp::Add)),
-            AtomicOp::Sub => (Act::AddSub, Some(ComputeOp::Sub)),
-            AtomicOp::Min => (Act::Min, Some(ComputeOp::Min)),
-            AtomicOp::Max => (Act::Max, Some(ComputeOp::Max)),
-            AtomicOp::And => (Act::And, Some(ComputeOp::And)),
-            AtomicOp::Or => (Act::Or, Some(ComputeOp::Or)),
-            AtomicOp::Xor => (Act::Xor, Some(ComputeOp::Xor)),
-            AtomicOp::Exchange => (Act::Exchange, None),
-            AtomicOp::CompareExchange => (Act::CompareExchange, None),
+        let act = match op {
+            AtomicOp::Add | AtomicOp::Sub => Act::AddSub,
+            AtomicOp::Min => Act::Min,
+            AtomicOp::Max => Act::Max,
+            AtomicOp::And => Act::And,
+            AtomicOp::Or => Act::Or,
+            AtomicOp::Xor => Act::Xor,
+            AtomicOp::Exchange => Act::Exchange,
+            AtomicOp::CompareExchange => Act::CompareExchange,
         };
         let fold: Option<Meaning> =
-            fold.map(|op| meaning(op, *ty, *ty).expect("validated: atomics are of integers"));
+            op.op().map(|op| meaning(op, *ty, *ty).expect("validated: atomics are of integers"));
         // With one argument it is the value; with two, what is expected comes first.
         let (first, last) = (args[0], args[args.len() - 1]);
         let slots = [self.slot(*index), self.slot(first), self.slot(last)];

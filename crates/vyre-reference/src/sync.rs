@@ -5,7 +5,7 @@
 use crate::Access;
 use crate::code::{Instr, Slot};
 use crate::machine::{Group, Machine, place_of};
-use vyre_foundation::ir::{DataType, ReduceOp, SubgroupOp};
+use vyre_foundation::ir::{DataType, Exchange, ReduceOp, SubgroupOp, Sweep};
 use vyre_foundation::limits::SUBGROUP_WIDTH_MAX;
 use vyre_foundation::scalar::{identity, meaning};
 
@@ -108,36 +108,16 @@ impl Machine<'_> {
 /// What every lane of a subgroup gets from its op.
 fn exchange(op: SubgroupOp, ty: DataType, width: usize, a: &Lanes, b: &Lanes) -> Lanes {
     let mut r = *a;
-    match op {
-        SubgroupOp::Ballot => r.fill(mask(width, |lane| a[lane] != 0)),
-        SubgroupOp::Any => r.fill(a[..width].iter().any(|x| *x != 0).into()),
-        SubgroupOp::All => r.fill(a[..width].iter().all(|x| *x != 0).into()),
-        // Both name a lane; the width is a power of two, so this is modulo.
-        SubgroupOp::Broadcast | SubgroupOp::Shuffle => {
-            (0..width).for_each(|lane| r[lane] = a[b[lane] as usize & (width - 1)]);
-        }
-        SubgroupOp::Match => (0..width).for_each(|lane| r[lane] = mask(width, |other| a[other] == a[lane])),
-        SubgroupOp::ReduceAdd => return reduce(ReduceOp::Add, ty, width, a),
-        SubgroupOp::ReduceMul => return reduce(ReduceOp::Mul, ty, width, a),
-        SubgroupOp::ReduceMin => return reduce(ReduceOp::Min, ty, width, a),
-        SubgroupOp::ReduceMax => return reduce(ReduceOp::Max, ty, width, a),
-        SubgroupOp::ReduceAnd => return reduce(ReduceOp::And, ty, width, a),
-        SubgroupOp::ReduceOr => return reduce(ReduceOp::Or, ty, width, a),
-        SubgroupOp::ReduceXor => return reduce(ReduceOp::Xor, ty, width, a),
-        SubgroupOp::InclusiveAdd => return inclusive(ReduceOp::Add, ty, width, a),
-        SubgroupOp::InclusiveMul => return inclusive(ReduceOp::Mul, ty, width, a),
-        SubgroupOp::InclusiveMin => return inclusive(ReduceOp::Min, ty, width, a),
-        SubgroupOp::InclusiveMax => return inclusive(ReduceOp::Max, ty, width, a),
-        SubgroupOp::InclusiveAnd => return inclusive(ReduceOp::And, ty, width, a),
-        SubgroupOp::InclusiveOr => return inclusive(ReduceOp::Or, ty, width, a),
-        SubgroupOp::InclusiveXor => return inclusive(ReduceOp::Xor, ty, width, a),
-        SubgroupOp::ExclusiveAdd => return exclusive(ReduceOp::Add, ty, width, a),
-        SubgroupOp::ExclusiveMul => return exclusive(ReduceOp::Mul, ty, width, a),
-        SubgroupOp::ExclusiveMin => return exclusive(ReduceOp::Min, ty, width, a),
-        SubgroupOp::ExclusiveMax => return exclusive(ReduceOp::Max, ty, width, a),
-        SubgroupOp::ExclusiveAnd => return exclusive(ReduceOp::And, ty, width, a),
-        SubgroupOp::ExclusiveOr => return exclusive(ReduceOp::Or, ty, width, a),
-        SubgroupOp::ExclusiveXor => return exclusive(ReduceOp::Xor, ty, width, a),
+    match op.exchange() {
+        Exchange::Ballot => r.fill(mask(width, |lane| a[lane] != 0)),
+        Exchange::Any => r.fill(a[..width].iter().any(|x| *x != 0).into()),
+        Exchange::All => r.fill(a[..width].iter().all(|x| *x != 0).into()),
+        // The width is a power of two, so this is modulo.
+        Exchange::Take => (0..width).for_each(|lane| r[lane] = a[b[lane] as usize & (width - 1)]),
+        Exchange::Match => (0..width).for_each(|lane| r[lane] = mask(width, |other| a[other] == a[lane])),
+        Exchange::Fold(Sweep::Reduce, fold) => return reduce(fold, ty, width, a),
+        Exchange::Fold(Sweep::Inclusive, fold) => return inclusive(fold, ty, width, a),
+        Exchange::Fold(Sweep::Exclusive, fold) => return exclusive(fold, ty, width, a),
     }
     r
 }

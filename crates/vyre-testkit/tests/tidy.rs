@@ -10,7 +10,6 @@ use vyre_foundation::ir::{DataType, OpId, walk};
 use vyre_foundation::text;
 use vyre_foundation::validate::explain;
 use vyre_foundation::{text as parser, validate as validator};
-use vyre_generate::suffix;
 use vyre_testkit::math_page::math_page;
 use vyre_testkit::ops_page::ops_page;
 use vyre_testkit::{repo, words};
@@ -31,7 +30,7 @@ fn used_ops(source: &str) -> BTreeMap<OpId, BTreeSet<Option<DataType>>> {
     let parts = parsed.program.parts();
     for body in parts.functions.iter().map(|function| &function.body).chain([&parts.body]) {
         walk(&body.block, |_, _, node| {
-            used.entry(node.op()).or_default().insert(suffix(node));
+            used.entry(node.op()).or_default().insert(node.suffix());
         });
     }
     used
@@ -196,6 +195,104 @@ fn the_code_map_is_the_tree() {
     let folders = mapped_folders();
     let missing = folders.difference(&named).map(|path| format!("ARCHITECTURE.md does not name `{path}`"));
     none(gone.chain(missing).collect(), "correct the table under `Code map`");
+}
+
+/// The files of every driver crate, in the order in which work passes them.
+const DRIVER_FILES: [&str; 5] = ["lib.rs", "device.rs", "compile.rs", "memory.rs", "launch.rs"];
+
+/// What a driver has beside them, and why.
+const SPECIAL_FILES: [(&str, &[(&str, &str)]); 4] = [
+    ("vyre-driver-reference", &[]),
+    (
+        "vyre-driver-cpu",
+        &[
+            ("backend.rs", "the driver contract over the host's memory"),
+            ("executable.rs", "pages with machine code"),
+            ("listing.rs", "machine code as text"),
+            ("pool.rs", "the threads that run workgroups"),
+            ("portable", "the emitter on Cranelift"),
+            ("runtime.rs", "functions that machine code calls"),
+            ("vector", "the form between programs and machine code"),
+            ("watch.rs", "the thread that stops launches"),
+            ("x86", "the emitter for AVX2 and AVX-512"),
+        ],
+    ),
+    (
+        "vyre-driver-cuda",
+        &[
+            ("stream.rs", "CUDA streams and events, and the words of a launch"),
+            ("transfer.rs", "large copies through pinned memory"),
+        ],
+    ),
+    (
+        "vyre-driver-wgpu",
+        &[
+            ("adapter.rs", "the devices of the machine, and which one is chosen"),
+            ("battery.rs", "programs that try a driver's compiler"),
+            ("order.rs", "programs that try the order of loads and stores"),
+            ("probe.rs", "what the driver's compiler can be trusted with"),
+        ],
+    ),
+];
+
+#[test]
+fn drivers_have_the_same_files() {
+    let mut complaints = Vec::new();
+    let entries = std::fs::read_dir(repo::root().join("crates")).expect("the tree can be read");
+    let mut drivers: Vec<String> =
+        entries.map(|entry| entry.expect("it is there").file_name().to_string_lossy().into_owned()).collect();
+    drivers.retain(|name| name.starts_with("vyre-driver-"));
+    for driver in drivers {
+        let Some((_, special)) = SPECIAL_FILES.iter().find(|(name, _)| *name == driver) else {
+            complaints.push(format!("{driver} is a driver that this list lacks"));
+            continue;
+        };
+        let source = repo::root().join("crates").join(&driver).join("src");
+        let entries = std::fs::read_dir(source).expect("a crate has a source folder");
+        let found: BTreeSet<String> = entries
+            .map(|entry| entry.expect("it is there").file_name().to_string_lossy().into_owned())
+            .collect();
+        let special = special.iter().map(|(name, _)| (*name).to_owned());
+        let expected: BTreeSet<String> = DRIVER_FILES.map(str::to_owned).into_iter().chain(special).collect();
+        complaints.extend(expected.difference(&found).map(|name| format!("{driver}: no {name}")));
+        complaints.extend(found.difference(&expected).map(|name| format!("{driver}: {name} is not listed")));
+    }
+    none(complaints, "give every driver the same files, and list with a reason what only one has");
+}
+
+/// The packages that a user of the facade builds with these features.
+fn packages(features: &str) -> BTreeSet<String> {
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let tree = ["tree", "-p", "vyre", "-e", "normal", "--prefix", "none", "--format", "{p}", "--offline"];
+    let output = std::process::Command::new(cargo)
+        .args(tree)
+        .args(["--no-default-features", "--features", features])
+        .current_dir(repo::root())
+        .output()
+        .expect("cargo runs this test");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8(output.stdout).expect("names are text");
+    lines.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_feature_of_the_facade_brings_its_own_packages_alone() {
+    let owned = [
+        ("cpu", "cranelift-codegen"),
+        ("cpu", "iced-x86"),
+        ("cpu", "regalloc2"),
+        ("cuda", "cudarc"),
+        ("wgpu", "wgpu"),
+        ("wgpu", "naga"),
+        ("conform", "vyre-conform"),
+        ("conform", "rayon"),
+    ];
+    for feature in ["", "cpu", "cuda", "wgpu", "conform"] {
+        let found = packages(feature);
+        for (owner, package) in owned {
+            assert_eq!(found.contains(package), owner == feature, "`{package}` with `{feature}` alone");
+        }
+    }
 }
 
 /// The page on conformance with the table of causes between its two marks.

@@ -2,7 +2,10 @@
 //!
 //! This crate is the front door. [`host`] runs a kernel from Rust in five lines, [`ir`] has the program form and the
 //! builder, [`spec`] the inputs that command lines and test files write, [`filetest`] the tests that `.vyre` files are,
-//! [`algorithms`] what runs over a whole device, [`conform`] the suite that any backend can be measured by.
+//! [`algorithms`] what runs over a whole device, and `conform` the suite that any backend can be measured by.
+//!
+//! The features `cpu`, `cuda`, `wgpu` and `conform` are on by default. Each adds one backend, or the suite; the backend
+//! `reference` is always there.
 //!
 //! ```
 //! use vyre::host::Kernel;
@@ -19,10 +22,13 @@ pub mod show;
 pub mod spec;
 
 pub use vyre_algorithms as algorithms;
+#[cfg(feature = "conform")]
 pub use vyre_conform as conform;
 pub use vyre_driver as driver;
 pub use vyre_driver::{BackendError, DispatchConfig, VyreBackend};
+#[cfg(feature = "cpu")]
 pub use vyre_driver_cpu as cpu;
+#[cfg(feature = "wgpu")]
 pub use vyre_driver_wgpu as wgpu;
 pub use vyre_foundation::ir::Program;
 pub use vyre_foundation::{diagnostic, ir, launch, limits, math, opt, text, validate, wire};
@@ -30,6 +36,7 @@ pub use vyre_lower as lower;
 pub use vyre_reference as reference;
 
 // Linking a driver registers its backend.
+#[cfg(feature = "cuda")]
 use vyre_driver_cuda as _;
 use vyre_driver_reference as _;
 use vyre_foundation::diagnostic::Rule;

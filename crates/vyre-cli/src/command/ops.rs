@@ -119,10 +119,10 @@ fn result_name(result: ResultType) -> Option<&'static str> {
 fn effect_name(effect: Effect) -> &'static str {
     match effect {
         Effect::Pure => "pure",
-        Effect::Reads => "reads",
-        Effect::Writes => "writes",
-        Effect::Synchronises => "synchronises",
-        Effect::Controls => "controls",
+        Effect::Reads | Effect::Gets => "reads",
+        Effect::Writes | Effect::Sets | Effect::Traps => "writes",
+        Effect::Exchanges | Effect::Orders | Effect::OrdersAndWrites => "synchronises",
+        Effect::Controls | Effect::Calls | Effect::Launches => "controls",
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 use vyre::Program;
 use vyre::diagnostic::Place;
-use vyre::ir::{FunctionId, Node, ProgramParts, collective, control, walk};
+use vyre::ir::{FunctionId, Node, ProgramParts, walk};
 use vyre::opt::{PASSES, Pass, SCHEDULE, optimise_with, range};
 use vyre::text;
 use vyre::validate::ValidProgram;
@@ -160,22 +160,7 @@ fn ranges(program: &ValidProgram) -> Vec<Access> {
 
 /// Whether a line reads or writes elements by their index.
 fn names_element(node: &Node) -> bool {
-    match node {
-        Node::Load { .. }
-        | Node::UniformLoad { .. }
-        | Node::Store { .. }
-        | Node::Atomic { .. }
-        | Node::Mma { .. } => true,
-        Node::Get { index, .. } | Node::Set { index, .. } => index.is_some(),
-        Node::Compute { .. }
-        | Node::Builtin { .. }
-        | Node::Subgroup { .. }
-        | Node::Len { .. }
-        | Node::Var { .. }
-        | Node::Barrier { .. }
-        | Node::IndirectDispatch { .. }
-        | Node::Trap { .. }
-        | collective!()
-        | control!() => false,
-    }
+    let mut any = node.local_index().is_some();
+    node.for_each_element(|_, _| any = true);
+    any
 }

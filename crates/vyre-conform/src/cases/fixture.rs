@@ -238,7 +238,7 @@ pub(crate) fn track_of(parts: &ProgramParts) -> Track {
 }
 
 fn has_float(node: &Node) -> bool {
-    let mut float = vyre_generate::suffix(node).is_some_and(DataType::is_float);
+    let mut float = node.suffix().is_some_and(DataType::is_float);
     node.for_each_operand(|operand| {
         float |= operand.literal().is_some_and(|literal| literal.ty().is_float());
     });

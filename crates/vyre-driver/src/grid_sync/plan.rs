@@ -22,7 +22,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::{
     Block, BufferId, BufferKind, DataType, FunctionId, Local, MemoryOrdering, Node, Operand, Program,
-    ProgramError, ProgramParts, Value, collective, value_types, walk,
+    ProgramError, ProgramParts, Value, value_types, walk,
 };
 use vyre_foundation::validate::uniformity::{BodyUniformity, Level, analyse};
 
@@ -97,12 +97,8 @@ impl Layout {
     }
 }
 
-fn is_sync(node: &Node) -> bool {
-    matches!(node, Node::Barrier { ordering: MemoryOrdering::GridSync } | collective!())
-}
-
 fn contains_sync(block: &Block) -> bool {
-    block.iter().any(|node| is_sync(node) || node.blocks().any(contains_sync))
+    block.iter().any(|node| node.op().is_grid_wide() || node.blocks().any(contains_sync))
 }
 
 /// Whether `block`, inside a loop the host runs, leaves or continues that loop.

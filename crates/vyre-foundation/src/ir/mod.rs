@@ -2,6 +2,7 @@
 
 pub mod builder;
 mod class;
+mod field;
 mod node;
 mod op;
 mod program;
@@ -9,13 +10,14 @@ mod types;
 mod walk;
 
 pub use class::{collective, control, int_or_bool};
+pub(crate) use node::lines;
 pub use node::{
     Args, Axis, Block, BufferId, FunctionId, Literal, Local, MemoryOrdering, Node, Operand, ReduceOp, Tile,
     Value,
 };
 pub use op::{
-    ArgType, AtomicOp, BuiltinOp, ComputeOp, ControlOp, Effect, OpId, OpInfo, ReadOp, ResultType, SubgroupOp,
-    SyncOp, WriteOp,
+    ArgType, AtomicOp, BuiltinOp, ComputeOp, ControlOp, Effect, Exchange, OpId, OpInfo, ReadOp, ResultType,
+    SubgroupOp, Sweep, SyncOp, WriteOp,
 };
 pub use program::{
     Body, Buffer, BufferKind, Digest, Function, Name, Program, ProgramError, ProgramParts, is_name,

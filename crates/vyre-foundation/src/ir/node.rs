@@ -3,9 +3,11 @@
 //! One node is one line of text and one error location; textual order is evaluation order. Values are assigned once,
 //! locals are mutable, and both are numbered per body: the main one and each function have their own.
 
-use super::op::{AtomicOp, BuiltinOp, ComputeOp, ControlOp, OpId, ReadOp, SubgroupOp, SyncOp, WriteOp};
+use super::field::Field;
+use super::op::{
+    AtomicOp, BuiltinOp, ComputeOp, ControlOp, Effect, OpId, ReadOp, SubgroupOp, SyncOp, WriteOp,
+};
 use super::types::DataType;
-use super::{collective, control};
 use smallvec::SmallVec;
 
 /// A value assigned once, `%name` in text: an index into its body's value names.
@@ -181,6 +183,12 @@ impl MemoryOrdering {
     }
 }
 
+impl From<SyncOp> for MemoryOrdering {
+    fn from(op: SyncOp) -> MemoryOrdering {
+        op.info().together.unwrap_or(MemoryOrdering::Workgroup)
+    }
+}
+
 /// How a collective folds the ranks' elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -244,240 +252,266 @@ pub struct Tile {
 /// The lines between two braces.
 pub type Block = Vec<Node>;
 
-/// One line of a body. The op table says what each means.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // The line shown at each variant names its fields.
-pub enum Node {
-    /// `%r = add.f32 %a, %b`
-    Compute { result: Value, op: ComputeOp, ty: DataType, args: Args },
-    /// `%r = global_id x`, `%r = local_index`
-    Builtin { result: Value, op: BuiltinOp, axis: Option<Axis> },
-    /// `%r = subgroup_reduce_add.f32 %v`; `ty` is the result's type for ops without a suffix.
-    Subgroup { result: Value, op: SubgroupOp, ty: DataType, args: Args },
-    /// `%r = load.f32 @b[%i]`
-    Load { result: Value, ty: DataType, buffer: BufferId, index: Operand },
-    /// `%r = uniform_load.f32 @w[%i]`
-    UniformLoad { result: Value, ty: DataType, buffer: BufferId, index: Operand },
-    /// `store.f32 @b[%i], %v`
-    Store { ty: DataType, buffer: BufferId, index: Operand, value: Operand },
-    /// `%r = len @b`
-    Len { result: Value, buffer: BufferId },
-    /// `%old = atomic_add.u32 @b[%i], %v`; `args` is the value, or what is expected and the value.
-    Atomic { result: Option<Value>, op: AtomicOp, ty: DataType, buffer: BufferId, index: Operand, args: Args },
-    /// `var $v : f32 = %init`, or with a length a private array
-    Var { local: Local, ty: DataType, len: Option<u32>, init: Operand },
-    /// `%r = get.f32 $v`, `%r = get.f32 $a[%i]`
-    Get { result: Value, ty: DataType, local: Local, index: Option<Operand> },
-    /// `set.f32 $v, %x`, `set.f32 $a[%i], %x`
-    Set { ty: DataType, local: Local, index: Option<Operand>, value: Operand },
-    /// `mma.i32.i8 m, n, k, @c[0], @a[0], @b[0]`
-    Mma { m: u32, n: u32, k: u32, c: Tile, a: Tile, b: Tile },
-    /// `if %c { ... } else { ... }`; an empty `otherwise` is no `else`.
-    If { cond: Operand, then: Block, otherwise: Block },
-    /// `for %i in lo..hi step s { ... }`
-    For { counter: Value, lo: Operand, hi: Operand, step: u32, body: Block },
-    /// `break`
-    Break,
-    /// `continue`
-    Continue,
-    /// `%r = call @f(%a)`
-    Call { result: Option<Value>, function: FunctionId, args: Vec<Operand> },
-    /// `return %r`
-    Return { value: Option<Operand> },
-    /// `barrier`, `subgroup_barrier`, `grid_barrier`
-    Barrier { ordering: MemoryOrdering },
-    /// `indirect @args[0]`
-    IndirectDispatch { buffer: BufferId, offset: u32 },
-    /// `all_reduce.f32 add, @dst, @src`
-    AllReduce { op: ReduceOp, ty: DataType, dst: BufferId, src: BufferId },
-    /// `all_gather.f32 @dst, @src`
-    AllGather { ty: DataType, dst: BufferId, src: BufferId },
-    /// `reduce_scatter.f32 add, @dst, @src`
-    ReduceScatter { op: ReduceOp, ty: DataType, dst: BufferId, src: BufferId },
-    /// `broadcast.f32 @dst, @src, 0`
-    Broadcast { ty: DataType, dst: BufferId, src: BufferId, root: u32 },
-    /// `trap 7`
-    Trap { code: u32 },
+/// The table of lines, which `lines!(reader)` hands to the macro `reader`.
+///
+/// A row is a line's name, its op, and its fields in the order in which the wire form has them. Where a line is a group of ops,
+/// the field in brackets says which. Where that field is no group of the table, `from` is the pattern that finds it again. What
+/// a field is to the line follows from its type: see [`Field`].
+macro_rules! lines {
+    ($reader:ident) => {
+        $reader! {
+            /// `%r = add.f32 %a, %b`
+            Compute [OpId::ComputeOp(op)] { [op: ComputeOp] ty: DataType, result: Value, args: Args };
+            /// `%r = global_id x`, `%r = local_index`
+            Builtin [OpId::BuiltinOp(op)] { [op: BuiltinOp] result: Value, axis: Option<Axis> };
+            /// `%r = subgroup_reduce_add.f32 %v`; `ty` is the result's type for ops without a suffix.
+            Subgroup [OpId::SubgroupOp(op)] { [op: SubgroupOp] ty: DataType, result: Value, args: Args };
+            /// `%r = load.f32 @b[%i]`
+            Load [OpId::ReadOp(ReadOp::Load)] {
+                ty: DataType, result: Value, buffer: BufferId, index: Operand
+            };
+            /// `%r = uniform_load.f32 @w[%i]`
+            UniformLoad [OpId::SyncOp(SyncOp::UniformLoad)] {
+                ty: DataType, result: Value, buffer: BufferId, index: Operand
+            };
+            /// `store.f32 @b[%i], %v`
+            Store [OpId::WriteOp(WriteOp::Store)] {
+                ty: DataType, buffer: BufferId, index: Operand, value: Operand
+            };
+            /// `%r = len @b`
+            Len [OpId::ReadOp(ReadOp::Len)] { result: Value, buffer: BufferId };
+            /// `%old = atomic_add.u32 @b[%i], %v`; `args` is the value, or what is expected and the value.
+            Atomic [OpId::AtomicOp(op)] {
+                [op: AtomicOp] ty: DataType, result: Option<Value>, buffer: BufferId, index: Operand, args: Args
+            };
+            /// `var $v : f32 = %init`, or with a length a private array
+            Var [OpId::WriteOp(WriteOp::Var)] {
+                ty: DataType, local: Local, len: Option<u32>, init: Operand
+            };
+            /// `%r = get.f32 $v`, `%r = get.f32 $a[%i]`
+            Get [OpId::ReadOp(ReadOp::Get)] {
+                ty: DataType, result: Value, local: Local, index: Option<Operand>
+            };
+            /// `set.f32 $v, %x`, `set.f32 $a[%i], %x`
+            Set [OpId::WriteOp(WriteOp::Set)] {
+                ty: DataType, local: Local, index: Option<Operand>, value: Operand
+            };
+            /// `mma.i32.i8 m, n, k, @c[0], @a[0], @b[0]`
+            Mma [OpId::SyncOp(SyncOp::Mma)] { m: u32, n: u32, k: u32, c: Tile, a: Tile, b: Tile };
+            /// `if %c { ... } else { ... }`; an empty `otherwise` is no `else`.
+            If [OpId::ControlOp(ControlOp::If)] { cond: Operand, then: Block, otherwise: Block };
+            /// `for %i in lo..hi step s { ... }`
+            For [OpId::ControlOp(ControlOp::For)] {
+                counter: Value, lo: Operand, hi: Operand, step: u32, body: Block
+            };
+            /// `break`
+            Break [OpId::ControlOp(ControlOp::Break)];
+            /// `continue`
+            Continue [OpId::ControlOp(ControlOp::Continue)];
+            /// `%r = call @f(%a)`
+            Call [OpId::ControlOp(ControlOp::Call)] {
+                result: Option<Value>, function: FunctionId, args: Vec<Operand>
+            };
+            /// `return %r`
+            Return [OpId::ControlOp(ControlOp::Return)] { value: Option<Operand> };
+            /// `barrier`, `subgroup_barrier`, `grid_barrier`
+            Barrier [OpId::SyncOp(ordering.op())]
+                from [OpId::SyncOp(ordering @ (SyncOp::Barrier | SyncOp::SubgroupBarrier | SyncOp::GridBarrier))]
+                { [ordering: MemoryOrdering] };
+            /// `indirect @args[0]`
+            IndirectDispatch [OpId::ControlOp(ControlOp::IndirectDispatch)] { buffer: BufferId, offset: u32 };
+            /// `all_reduce.f32 add, @dst, @src`
+            AllReduce [OpId::SyncOp(SyncOp::AllReduce)] {
+                ty: DataType, op: ReduceOp, dst: BufferId, src: BufferId
+            };
+            /// `all_gather.f32 @dst, @src`
+            AllGather [OpId::SyncOp(SyncOp::AllGather)] { ty: DataType, dst: BufferId, src: BufferId };
+            /// `reduce_scatter.f32 add, @dst, @src`
+            ReduceScatter [OpId::SyncOp(SyncOp::ReduceScatter)] {
+                ty: DataType, op: ReduceOp, dst: BufferId, src: BufferId
+            };
+            /// `broadcast.f32 @dst, @src, 0`
+            Broadcast [OpId::SyncOp(SyncOp::Broadcast)] {
+                ty: DataType, dst: BufferId, src: BufferId, root: u32
+            };
+            /// `trap 7`
+            Trap [OpId::WriteOp(WriteOp::Trap)] { code: u32 };
+        }
+    };
 }
 
-impl Node {
-    /// The op of the table that this line is.
-    pub const fn op(&self) -> OpId {
-        match self {
-            Node::Compute { op, .. } => OpId::ComputeOp(*op),
-            Node::Builtin { op, .. } => OpId::BuiltinOp(*op),
-            Node::Subgroup { op, .. } => OpId::SubgroupOp(*op),
-            Node::Load { .. } => OpId::ReadOp(ReadOp::Load),
-            Node::UniformLoad { .. } => OpId::SyncOp(SyncOp::UniformLoad),
-            Node::Store { .. } => OpId::WriteOp(WriteOp::Store),
-            Node::Len { .. } => OpId::ReadOp(ReadOp::Len),
-            Node::Atomic { op, .. } => OpId::AtomicOp(*op),
-            Node::Var { .. } => OpId::WriteOp(WriteOp::Var),
-            Node::Get { .. } => OpId::ReadOp(ReadOp::Get),
-            Node::Set { .. } => OpId::WriteOp(WriteOp::Set),
-            Node::Mma { .. } => OpId::SyncOp(SyncOp::Mma),
-            Node::If { .. } => OpId::ControlOp(ControlOp::If),
-            Node::For { .. } => OpId::ControlOp(ControlOp::For),
-            Node::Break => OpId::ControlOp(ControlOp::Break),
-            Node::Continue => OpId::ControlOp(ControlOp::Continue),
-            Node::Call { .. } => OpId::ControlOp(ControlOp::Call),
-            Node::Return { .. } => OpId::ControlOp(ControlOp::Return),
-            Node::Barrier { ordering } => OpId::SyncOp(ordering.op()),
-            Node::IndirectDispatch { .. } => OpId::ControlOp(ControlOp::IndirectDispatch),
-            Node::AllReduce { .. } => OpId::SyncOp(SyncOp::AllReduce),
-            Node::AllGather { .. } => OpId::SyncOp(SyncOp::AllGather),
-            Node::ReduceScatter { .. } => OpId::SyncOp(SyncOp::ReduceScatter),
-            Node::Broadcast { .. } => OpId::SyncOp(SyncOp::Broadcast),
-            Node::Trap { .. } => OpId::WriteOp(WriteOp::Trap),
+macro_rules! declare {
+    ($(
+        $(#[$doc:meta])* $line:ident [$($id:tt)*] $(from [$($from:tt)*])?
+        $({ $([$op:ident : $group:ty])? $($field:ident : $ty:ty),* })?;
+    )*) => {
+        /// One line of a body. The op table says what each means.
+        #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+        #[allow(missing_docs)] // The line shown at each variant names its fields.
+        pub enum Node {
+            $( $(#[$doc])* $line $({ $($op: $group,)? $($field: $ty,)* })?, )*
         }
-    }
 
-    /// The value this line assigns. A loop's counter is assigned for its block, not for the lines after it.
-    pub fn result(&self) -> Option<Value> {
-        self.result_ref().copied()
-    }
-
-    /// The type of the value this line assigns; `None` for none, and for calls, whose type the callee declares.
-    pub fn result_type(&self) -> Option<DataType> {
-        match self {
-            Node::Compute { op, ty, .. } => op.info().result.under(*ty),
-            Node::Subgroup { op, ty, .. } => op.info().result.under(*ty),
-            Node::Load { ty, .. } | Node::UniformLoad { ty, .. } => Some(ty.computes_as()),
-            Node::Get { ty, .. } => Some(*ty),
-            Node::Atomic { result, ty, .. } => result.map(|_| *ty),
-            Node::Builtin { .. } | Node::Len { .. } | Node::For { .. } => Some(DataType::U32),
-            Node::Call { .. }
-            | Node::Store { .. }
-            | Node::Var { .. }
-            | Node::Set { .. }
-            | Node::Mma { .. }
-            | Node::If { .. }
-            | Node::Break
-            | Node::Continue
-            | Node::Return { .. }
-            | Node::Barrier { .. }
-            | Node::IndirectDispatch { .. }
-            | Node::Trap { .. }
-            | collective!() => None,
-        }
-    }
-
-    /// Calls `f` with every operand of this line, in textual order; not those of nested blocks.
-    pub fn for_each_operand(&self, mut f: impl FnMut(Operand)) {
-        self.for_each_operand_ref(|operand| f(*operand));
-    }
-
-    /// The local this line declares, reads or assigns.
-    pub fn local(&self) -> Option<Local> {
-        self.local_ref().copied()
-    }
-
-    /// Calls `f` with every buffer this line names, in textual order.
-    pub fn for_each_buffer(&self, mut f: impl FnMut(BufferId)) {
-        self.for_each_buffer_ref(|buffer| f(*buffer));
-    }
-}
-
-/// What lines consist of, to look at and to change.
-macro_rules! accessors {
-    ($vis:vis, [$($mut:tt)?], $iter:ident, $as_option:ident, $result:ident, $local:ident, $operands:ident, $buffers:ident, $blocks:ident) => {
         impl Node {
-            /// The assigned value.
-            $vis fn $result(&$($mut)? self) -> Option<&$($mut)? Value> {
+            /// The op of the table that this line is.
+            pub const fn op(&self) -> OpId {
+                match *self {
+                    $( Node::$line $({ $($op,)? .. })? => $($id)*, )*
+                }
+            }
+
+            /// The value this line assigns. A loop's counter is assigned for its block, not for the lines after it.
+            pub fn result(&self) -> Option<Value> {
                 match self {
-                    Node::Compute { result, .. }
-                    | Node::Builtin { result, .. }
-                    | Node::Subgroup { result, .. }
-                    | Node::Load { result, .. }
-                    | Node::UniformLoad { result, .. }
-                    | Node::Len { result, .. }
-                    | Node::Get { result, .. } => Some(result),
-                    Node::For { counter, .. } => Some(counter),
-                    Node::Atomic { result, .. } | Node::Call { result, .. } => result.$as_option(),
-                    Node::Store { .. } | Node::Var { .. } | Node::Set { .. } | Node::Mma { .. } | Node::If { .. } => None,
-                    Node::Break | Node::Continue | Node::Return { .. } | Node::Barrier { .. } => None,
-                    Node::IndirectDispatch { .. } | Node::Trap { .. } | collective!() => None,
+                    $( Node::$line $({ $($field,)* .. })? => None$($(.or($field.result()))*)?, )*
+                }
+            }
+
+            /// The assigned value.
+            pub fn result_mut(&mut self) -> Option<&mut Value> {
+                match self {
+                    $( Node::$line $({ $($field,)* .. })? => None$($(.or($field.result_mut()))*)?, )*
+                }
+            }
+
+            /// The local this line declares, reads or assigns.
+            pub fn local(&self) -> Option<Local> {
+                match self {
+                    $( Node::$line $({ $($field,)* .. })? => None$($(.or($field.local()))*)?, )*
                 }
             }
 
             /// The local that is declared, read or assigned.
-            $vis fn $local(&$($mut)? self) -> Option<&$($mut)? Local> {
+            pub fn local_mut(&mut self) -> Option<&mut Local> {
                 match self {
-                    Node::Var { local, .. } | Node::Get { local, .. } | Node::Set { local, .. } => Some(local),
-                    Node::Compute { .. } | Node::Builtin { .. } | Node::Subgroup { .. } | Node::Load { .. } => None,
-                    Node::UniformLoad { .. } | Node::Store { .. } | Node::Len { .. } | Node::Atomic { .. } => None,
-                    Node::Mma { .. } | Node::Barrier { .. } | Node::IndirectDispatch { .. } | Node::Trap { .. } => None,
-                    control!() | collective!() => None,
+                    $( Node::$line $({ $($field,)* .. })? => None$($(.or($field.local_mut()))*)?, )*
+                }
+            }
+
+            fn ty(&self) -> Option<DataType> {
+                match self {
+                    $( Node::$line $({ $($field,)* .. })? => None$($(.or($field.ty()))*)?, )*
                 }
             }
 
             /// Calls `f` with every operand of this line, in textual order; not those of nested blocks.
-            $vis fn $operands(&$($mut)? self, mut f: impl FnMut(&$($mut)? Operand)) {
+            pub fn for_each_operand(&self, mut f: impl FnMut(Operand)) {
                 match self {
-                    Node::Compute { args, .. } | Node::Subgroup { args, .. } => args.$iter().for_each(f),
-                    Node::Load { index, .. } | Node::UniformLoad { index, .. } => f(index),
-                    Node::Store { index, value, .. } => {
-                        f(index);
-                        f(value);
-                    }
-                    Node::Atomic { index, args, .. } => {
-                        f(index);
-                        args.$iter().for_each(f);
-                    }
-                    Node::Var { init, .. } => f(init),
-                    Node::Get { index, .. } => index.$iter().for_each(f),
-                    Node::Set { index, value, .. } => {
-                        index.$iter().for_each(&mut f);
-                        f(value);
-                    }
-                    Node::Mma { c, a, b, .. } => [c, a, b].into_iter().for_each(|tile| f(&$($mut)? tile.offset)),
-                    Node::If { cond, .. } => f(cond),
-                    Node::For { lo, hi, .. } => {
-                        f(lo);
-                        f(hi);
-                    }
-                    Node::Call { args, .. } => args.$iter().for_each(f),
-                    Node::Return { value } => value.$iter().for_each(f),
-                    Node::Builtin { .. } | Node::Len { .. } | Node::Break | Node::Continue | Node::Barrier { .. } => {}
-                    Node::IndirectDispatch { .. } | Node::Trap { .. } | collective!() => {}
+                    $( Node::$line $({ $($field,)* .. })? => { $($($field.operands(&mut f);)*)? } )*
+                }
+            }
+
+            /// Calls `f` with every operand of this line, in textual order; not those of nested blocks.
+            pub fn for_each_operand_mut(&mut self, mut f: impl FnMut(&mut Operand)) {
+                match self {
+                    $( Node::$line $({ $($field,)* .. })? => { $($($field.operands_mut(&mut f);)*)? } )*
                 }
             }
 
             /// Calls `f` with every buffer this line names, in textual order.
-            $vis fn $buffers(&$($mut)? self, mut f: impl FnMut(&$($mut)? BufferId)) {
+            pub fn for_each_buffer(&self, mut f: impl FnMut(BufferId)) {
                 match self {
-                    Node::Load { buffer, .. }
-                    | Node::UniformLoad { buffer, .. }
-                    | Node::Store { buffer, .. }
-                    | Node::Len { buffer, .. }
-                    | Node::Atomic { buffer, .. }
-                    | Node::IndirectDispatch { buffer, .. } => f(buffer),
-                    Node::Mma { c, a, b, .. } => [c, a, b].into_iter().for_each(|tile| f(&$($mut)? tile.buffer)),
-                    Node::AllReduce { dst, src, .. }
-                    | Node::AllGather { dst, src, .. }
-                    | Node::ReduceScatter { dst, src, .. }
-                    | Node::Broadcast { dst, src, .. } => {
-                        f(dst);
-                        f(src);
-                    }
-                    Node::Compute { .. } | Node::Builtin { .. } | Node::Subgroup { .. } | Node::Var { .. } => {}
-                    Node::Get { .. } | Node::Set { .. } | Node::Barrier { .. } | Node::Trap { .. } | control!() => {}
+                    $( Node::$line $({ $($field,)* .. })? => { $($($field.buffers(&mut f);)*)? } )*
                 }
             }
 
-            /// The blocks nested in this line, in textual order.
-            #[inline]
-            pub fn $blocks(&$($mut)? self) -> impl Iterator<Item = &$($mut)? Block> {
-                let (first, second) = match self {
-                    Node::If { then, otherwise, .. } => (Some(then), Some(otherwise)),
-                    Node::For { body, .. } => (Some(body), None),
-                    _ => (None, None),
-                };
-                first.into_iter().chain(second)
+            /// Calls `f` with every buffer this line names, in textual order.
+            pub fn for_each_buffer_mut(&mut self, mut f: impl FnMut(&mut BufferId)) {
+                match self {
+                    $( Node::$line $({ $($field,)* .. })? => { $($($field.buffers_mut(&mut f);)*)? } )*
+                }
             }
         }
     };
 }
 
-accessors!(, [], iter, as_ref, result_ref, local_ref, for_each_operand_ref, for_each_buffer_ref, blocks);
-accessors!(pub, [mut], iter_mut, as_mut, result_mut, local_mut, for_each_operand_mut, for_each_buffer_mut, blocks_mut);
+lines!(declare);
+pub(crate) use lines;
+
+impl Node {
+    /// What the line does besides giving its result.
+    #[inline]
+    pub const fn effect(&self) -> Effect {
+        self.op().info().effect
+    }
+
+    /// The lanes that take part in the line together; `None` where each is by itself.
+    #[inline]
+    pub const fn together(&self) -> Option<MemoryOrdering> {
+        self.op().info().together
+    }
+
+    /// The type suffix of the line's op, or the type that a `var` declares; `None` where the op takes none.
+    pub fn suffix(&self) -> Option<DataType> {
+        if self.op().info().types.is_empty() { None } else { self.ty() }
+    }
+
+    /// The type of the value this line assigns; `None` for none, and for calls, whose type the callee declares.
+    pub fn result_type(&self) -> Option<DataType> {
+        match self {
+            Node::Call { .. } => None,
+            Node::For { .. } => Some(DataType::U32),
+            // Without a suffix the result does not depend on it.
+            other => {
+                let ty = other.ty().unwrap_or(DataType::U32);
+                other.result().and_then(|_| other.op().info().result.under(ty))
+            }
+        }
+    }
+
+    /// The index of the private array's element that this line reads or assigns.
+    pub const fn local_index(&self) -> Option<Operand> {
+        match self {
+            Node::Get { index, .. } | Node::Set { index, .. } => *index,
+            _ => None,
+        }
+    }
+
+    /// Calls `f` with every element this line reads or writes, a buffer and its index, in textual order.
+    pub fn for_each_element(&self, mut f: impl FnMut(BufferId, Operand)) {
+        // Indices are the first operands, in the order of their buffers. Who names a buffer as a whole has no operands.
+        let mut indices = SmallVec::<[Operand; 4]>::new();
+        self.for_each_operand(|operand| indices.push(operand));
+        let mut indices = indices.into_iter();
+        self.for_each_buffer(|buffer| {
+            if let Some(index) = indices.next() {
+                f(buffer, index);
+            }
+        });
+    }
+
+    /// The buffer this line names, the first of several: the one that it writes, if it writes any.
+    pub fn buffer(&self) -> Option<BufferId> {
+        let mut first = None;
+        self.for_each_buffer(|buffer| first = first.or(Some(buffer)));
+        first
+    }
+
+    /// The buffer whose elements this line may change.
+    pub fn written(&self) -> Option<BufferId> {
+        let writes = matches!(self.effect(), Effect::Writes | Effect::OrdersAndWrites);
+        if writes { self.buffer() } else { None }
+    }
+
+    /// The blocks nested in this line, in textual order.
+    #[inline]
+    pub fn blocks(&self) -> impl Iterator<Item = &Block> {
+        let (first, second) = match self {
+            Node::If { then, otherwise, .. } => (Some(then), Some(otherwise)),
+            Node::For { body, .. } => (Some(body), None),
+            _ => (None, None),
+        };
+        first.into_iter().chain(second)
+    }
+
+    /// The blocks nested in this line, in textual order.
+    #[inline]
+    pub fn blocks_mut(&mut self) -> impl Iterator<Item = &mut Block> {
+        let (first, second) = match self {
+            Node::If { then, otherwise, .. } => (Some(then), Some(otherwise)),
+            Node::For { body, .. } => (Some(body), None),
+            _ => (None, None),
+        };
+        first.into_iter().chain(second)
+    }
+}

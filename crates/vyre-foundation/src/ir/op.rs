@@ -6,6 +6,7 @@
 //!
 //! Tags are part of the wire format: they are never changed or reused.
 
+use super::node::{MemoryOrdering, ReduceOp};
 use super::types::{DataType, TypeSet};
 
 /// What an operand of an op must be.
@@ -58,19 +59,61 @@ impl ResultType {
     }
 }
 
-/// What an op may do besides giving its result.
+/// What an op does besides giving its result. What a line names is among its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Nothing: equal operands give equal results, and an unused result can be deleted.
     Pure,
-    /// Reads memory or a local.
+    /// Reads the buffer it names.
     Reads,
-    /// Writes memory or a local.
+    /// Writes the buffer it names.
     Writes,
-    /// Needs other lanes to take part.
-    Synchronises,
-    /// Directs control flow.
+    /// Reads a local.
+    Gets,
+    /// Declares or assigns a local.
+    Sets,
+    /// Exchanges values among the lanes of a logical subgroup, and orders no memory.
+    Exchanges,
+    /// Orders memory among the lanes that take part.
+    Orders,
+    /// Orders memory, and writes the first buffer it names in between.
+    OrdersAndWrites,
+    /// Directs control flow within its body.
     Controls,
+    /// Enters a function or leaves one.
+    Calls,
+    /// Says how the program is launched.
+    Launches,
+    /// Records a code that the host reports.
+    Traps,
+}
+
+/// How a fold runs over the lanes of a logical subgroup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sweep {
+    /// All lanes, and each gets the result.
+    Reduce,
+    /// The lanes up to this one.
+    Inclusive,
+    /// The lanes below this one.
+    Exclusive,
+}
+
+/// What the lanes of a logical subgroup do with each other's values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exchange {
+    /// The lanes whose operand is true, as bits.
+    Ballot,
+    /// Whether some lane's operand is true.
+    Any,
+    /// Whether every lane's operand is true.
+    All,
+    /// The value of the lane that the second operand names.
+    Take,
+    /// The lanes with this lane's value, as bits.
+    Match,
+    /// A fold of values.
+    Fold(Sweep, ReduceOp),
 }
 
 /// One row of the op table.
@@ -86,18 +129,37 @@ pub struct OpInfo {
     pub args: &'static [ArgType],
     /// Its result.
     pub result: ResultType,
-    /// What it may do besides.
+    /// What it does besides.
     pub effect: Effect,
+    /// The lanes that take part together; `None` where each lane is by itself.
+    pub together: Option<MemoryOrdering>,
     /// How a line with it looks; `T` stands for a type suffix.
     pub syntax: &'static str,
     /// What it means, in a sentence or two.
     pub doc: &'static str,
 }
 
+/// The effect of a row: its own, or else its group's.
+macro_rules! effect {
+    ($effect:ident $($group:ident)?) => {
+        Effect::$effect
+    };
+}
+
+/// The lanes that take part: those of the row, or else those of its group.
+macro_rules! lanes {
+    (Each $($group:ident)?) => {
+        None
+    };
+    ($lanes:ident $($group:ident)?) => {
+        Some(MemoryOrdering::$lanes)
+    };
+}
+
 macro_rules! ops {
-    ($( $(#[$meta:meta])* $group:ident : $effect:ident {
-        $( $variant:ident = $tag:literal $name:literal $types:ident ($($arg:ident),*) -> $result:ident,
-           $syntax:literal, $doc:literal; )*
+    ($( $(#[$meta:meta])* $group:ident : $effects:ident by $takers:ident {
+        $( $variant:ident = $tag:literal $name:literal $types:ident ($($arg:ident),*) -> $result:ident
+           $(: $effect:ident by $taker:ident)?, $syntax:literal, $doc:literal; )*
     } )*) => {
         $(
             $(#[$meta])*
@@ -119,7 +181,8 @@ macro_rules! ops {
                                 types: TypeSet::$types,
                                 args: &[$( ArgType::$arg ),*],
                                 result: ResultType::$result,
-                                effect: Effect::$effect,
+                                effect: effect!($($effect)? $effects),
+                                together: lanes!($($taker)? $takers),
                                 syntax: $syntax,
                                 doc: $doc,
                             };
@@ -161,23 +224,13 @@ macro_rules! ops {
 impl OpId {
     /// Whether all lanes of the grid take part: a grid barrier or a collective.
     pub const fn is_grid_wide(self) -> bool {
-        match self {
-            OpId::SyncOp(op) => match op {
-                SyncOp::GridBarrier
-                | SyncOp::AllReduce
-                | SyncOp::AllGather
-                | SyncOp::ReduceScatter
-                | SyncOp::Broadcast => true,
-                SyncOp::Barrier | SyncOp::SubgroupBarrier | SyncOp::UniformLoad | SyncOp::Mma => false,
-            },
-            _ => false,
-        }
+        matches!(self.info().together, Some(MemoryOrdering::GridSync))
     }
 }
 
 ops! {
     /// Ops on a lane's own values: no memory, no other lane.
-    ComputeOp: Pure {
+    ComputeOp: Pure by Each {
         Add = 0x01 "add" NUM (Same, Same) -> Same, "%r = add.T %a, %b",
             "Sum. Integers wrap; floats round once, ties to even.";
         Sub = 0x02 "sub" NUM (Same, Same) -> Same, "%r = sub.T %a, %b",
@@ -254,7 +307,7 @@ ops! {
     }
 
     /// Where a lane is, and how large the launch is.
-    BuiltinOp: Pure {
+    BuiltinOp: Pure by Each {
         GlobalId = 0x40 "global_id" NONE () -> U32, "%r = global_id x",
             "This lane's position in the grid along an axis: `workgroup_id * workgroup_size + local_id`.";
         LocalId = 0x41 "local_id" NONE () -> U32, "%r = local_id x",
@@ -278,7 +331,7 @@ ops! {
     }
 
     /// Read-modify-writes of one element of a read_write or workgroup buffer.
-    AtomicOp: Writes {
+    AtomicOp: Writes by Each {
         Add = 0x50 "atomic_add" INT (U32, Same) -> Same, "[%old =] atomic_add.T @b[%i], %v",
             "Adds, wrapping. Without a result, adds and subs to one element do not race.";
         Sub = 0x51 "atomic_sub" INT (U32, Same) -> Same, "[%old =] atomic_sub.T @b[%i], %v",
@@ -297,7 +350,7 @@ ops! {
     }
 
     /// Exchanges among the lanes of a logical subgroup. All lanes of the workgroup take part.
-    SubgroupOp: Synchronises {
+    SubgroupOp: Exchanges by Subgroup {
         Ballot = 0x60 "subgroup_ballot" NONE (Bool) -> U32, "%r = subgroup_ballot %c",
             "Bit `i` is set if lane `i`'s operand is true.";
         Any = 0x61 "subgroup_any" NONE (Bool) -> Bool, "%r = subgroup_any %c", "Whether any lane's operand is true.";
@@ -353,58 +406,58 @@ ops! {
     }
 
     /// Reads of buffers, tables and locals.
-    ReadOp: Reads {
+    ReadOp: Reads by Each {
         Load = 0x80 "load" STORED (U32) -> Same, "%r = load.T @b[%i]",
             "An element; 0 out of bounds. Small integers widen by their signedness. `load.u32` on u8 elements reads little-endian bytes i..i+3, those out of bounds as 0.";
-        Len = 0x81 "len" NONE () -> U32, "%r = len @b", "The number of elements of a buffer or table.";
-        Get = 0x82 "get" ANY () -> Same, "%r = get.T $v  |  %r = get.T $a[%i]",
+        Len = 0x81 "len" NONE () -> U32: Pure by Each, "%r = len @b", "The number of elements of a buffer or table.";
+        Get = 0x82 "get" ANY () -> Same: Gets by Each, "%r = get.T $v  |  %r = get.T $a[%i]",
             "A mutable local's value, or an element of a private array; 0 out of bounds.";
     }
 
     /// Writes of buffers and locals.
-    WriteOp: Writes {
+    WriteOp: Writes by Each {
         Store = 0x88 "store" STORED (U32, Same) -> None, "store.T @b[%i], %v",
             "Puts an element; nothing out of bounds. Small integers truncate; NaN becomes canonical in storage buffers.";
-        Var = 0x89 "var" ANY (Same) -> None, "var $v : T = %init  |  var $a : T[n] = %init",
+        Var = 0x89 "var" ANY (Same) -> None: Sets by Each, "var $v : T = %init  |  var $a : T[n] = %init",
             "Declares a mutable local or a private array, every element set to `init`.";
-        Set = 0x8a "set" ANY (Same) -> None, "set.T $v, %x  |  set.T $a[%i], %x",
+        Set = 0x8a "set" ANY (Same) -> None: Sets by Each, "set.T $v, %x  |  set.T $a[%i], %x",
             "Assigns a mutable local, or an element of a private array; nothing out of bounds.";
-        Trap = 0x8b "trap" NONE () -> None, "trap 7",
+        Trap = 0x8b "trap" NONE () -> None: Traps by Each, "trap 7",
             "Records a literal code and goes on; the dispatch fails at the next grid barrier or its end.";
     }
 
     /// Steps that all lanes of a subgroup, workgroup or grid take together.
-    SyncOp: Synchronises {
+    SyncOp: Orders by Workgroup {
         Barrier = 0x90 "barrier" NONE () -> None, "barrier",
             "Orders workgroup and storage memory among the lanes of a workgroup.";
-        SubgroupBarrier = 0x91 "subgroup_barrier" NONE () -> None, "subgroup_barrier",
+        SubgroupBarrier = 0x91 "subgroup_barrier" NONE () -> None: Orders by Subgroup, "subgroup_barrier",
             "Orders workgroup and storage memory among the lanes of a logical subgroup.";
-        GridBarrier = 0x92 "grid_barrier" NONE () -> None, "grid_barrier",
+        GridBarrier = 0x92 "grid_barrier" NONE () -> None: Orders by GridSync, "grid_barrier",
             "Orders storage memory among all lanes of the grid; locals and workgroup memory survive it.";
         UniformLoad = 0x93 "uniform_load" STORED (U32) -> Same, "%r = uniform_load.T @w[%i]",
             "A barrier, a load from workgroup memory at a uniform index, a barrier. Its result is uniform.";
-        Mma = 0x94 "mma" NONE (U32, U32, U32) -> None, "mma.i32.i8 m, n, k, @c[%ic], @a[%ia], @b[%ib]",
+        Mma = 0x94 "mma" NONE (U32, U32, U32) -> None: OrdersAndWrites by Workgroup, "mma.i32.i8 m, n, k, @c[%ic], @a[%ia], @b[%ib]",
             "Between two barriers, `c[ic + i*n + j] += sum over l of a[ia + i*k + l] * b[ib + j*k + l]` for all i < m, j < n, l < k: workgroup tiles of i8 (a by rows, b by columns) accumulated in i32, wrapping.";
-        AllReduce = 0x98 "all_reduce" NUM () -> None, "all_reduce.T add, @dst, @src",
+        AllReduce = 0x98 "all_reduce" NUM () -> None: OrdersAndWrites by GridSync, "all_reduce.T add, @dst, @src",
             "Between two grid barriers, every rank's `dst[i]` becomes the fold of all ranks' `src[i]`, left to right.";
-        AllGather = 0x99 "all_gather" STORED () -> None, "all_gather.T @dst, @src",
+        AllGather = 0x99 "all_gather" STORED () -> None: OrdersAndWrites by GridSync, "all_gather.T @dst, @src",
             "Between two grid barriers, `dst` becomes the ranks' `src` one after the other.";
-        ReduceScatter = 0x9a "reduce_scatter" NUM () -> None, "reduce_scatter.T add, @dst, @src",
+        ReduceScatter = 0x9a "reduce_scatter" NUM () -> None: OrdersAndWrites by GridSync, "reduce_scatter.T add, @dst, @src",
             "Between two grid barriers, rank r's `dst[i]` becomes the fold of all ranks' `src[r * len(dst) + i]`.";
-        Broadcast = 0x9b "broadcast" STORED () -> None, "broadcast.T @dst, @src, 0",
+        Broadcast = 0x9b "broadcast" STORED () -> None: OrdersAndWrites by GridSync, "broadcast.T @dst, @src, 0",
             "Between two grid barriers, every rank's `dst` becomes the root rank's `src`; the root counts modulo the ranks.";
     }
 
     /// Structured control flow, calls and the launch.
-    ControlOp: Controls {
+    ControlOp: Controls by Each {
         If = 0xa0 "if" NONE (Bool) -> None, "if %c { ... } else { ... }", "Runs one block or the other.";
         For = 0xa1 "for" NONE (U32, U32) -> None, "for %i in %lo..%hi step 4 { ... }",
             "Runs its block for i = lo, lo + step, ... while i < hi; the bounds are read once and the counter never wraps.";
         Break = 0xa2 "break" NONE () -> None, "break", "Leaves the innermost loop.";
         Continue = 0xa3 "continue" NONE () -> None, "continue", "Goes on with the innermost loop's next trip.";
-        Call = 0xa4 "call" NONE () -> Same, "[%r =] call @f(%a, %b)", "Runs a function declared above; always inlined.";
-        Return = 0xa5 "return" NONE () -> None, "return %r", "Ends a function with its result, as its last line.";
-        IndirectDispatch = 0xa6 "indirect" NONE () -> None, "indirect @args[0]",
+        Call = 0xa4 "call" NONE () -> Same: Calls by Each, "[%r =] call @f(%a, %b)", "Runs a function declared above; always inlined.";
+        Return = 0xa5 "return" NONE () -> None: Calls by Each, "return %r", "Ends a function with its result, as its last line.";
+        IndirectDispatch = 0xa6 "indirect" NONE () -> None: Launches by Each, "indirect @args[0]",
             "The grid is three u32 read before launch from a buffer this program does not write; the program's first line.";
     }
 }
@@ -419,6 +472,78 @@ impl OpId {
 impl std::fmt::Display for OpId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+impl AtomicOp {
+    /// The op that makes the new value out of the old one and the operand; `None` for exchanges.
+    pub const fn op(self) -> Option<ComputeOp> {
+        Some(match self {
+            AtomicOp::Add => ComputeOp::Add,
+            AtomicOp::Sub => ComputeOp::Sub,
+            AtomicOp::Min => ComputeOp::Min,
+            AtomicOp::Max => ComputeOp::Max,
+            AtomicOp::And => ComputeOp::And,
+            AtomicOp::Or => ComputeOp::Or,
+            AtomicOp::Xor => ComputeOp::Xor,
+            AtomicOp::Exchange | AtomicOp::CompareExchange => return None,
+        })
+    }
+
+    /// The fold that joins operands of several lanes into one; `None` for exchanges. Two differences are one of the sum.
+    pub const fn fold(self) -> Option<ReduceOp> {
+        Some(match self {
+            AtomicOp::Add | AtomicOp::Sub => ReduceOp::Add,
+            AtomicOp::Min => ReduceOp::Min,
+            AtomicOp::Max => ReduceOp::Max,
+            AtomicOp::And => ReduceOp::And,
+            AtomicOp::Or => ReduceOp::Or,
+            AtomicOp::Xor => ReduceOp::Xor,
+            AtomicOp::Exchange | AtomicOp::CompareExchange => return None,
+        })
+    }
+}
+
+impl SubgroupOp {
+    /// What the lanes do with each other's values.
+    pub const fn exchange(self) -> Exchange {
+        use {Exchange::Fold, Sweep::*};
+        match self {
+            SubgroupOp::Ballot => Exchange::Ballot,
+            SubgroupOp::Any => Exchange::Any,
+            SubgroupOp::All => Exchange::All,
+            SubgroupOp::Broadcast | SubgroupOp::Shuffle => Exchange::Take,
+            SubgroupOp::Match => Exchange::Match,
+            SubgroupOp::ReduceAdd => Fold(Reduce, ReduceOp::Add),
+            SubgroupOp::ReduceMul => Fold(Reduce, ReduceOp::Mul),
+            SubgroupOp::ReduceMin => Fold(Reduce, ReduceOp::Min),
+            SubgroupOp::ReduceMax => Fold(Reduce, ReduceOp::Max),
+            SubgroupOp::ReduceAnd => Fold(Reduce, ReduceOp::And),
+            SubgroupOp::ReduceOr => Fold(Reduce, ReduceOp::Or),
+            SubgroupOp::ReduceXor => Fold(Reduce, ReduceOp::Xor),
+            SubgroupOp::InclusiveAdd => Fold(Inclusive, ReduceOp::Add),
+            SubgroupOp::InclusiveMul => Fold(Inclusive, ReduceOp::Mul),
+            SubgroupOp::InclusiveMin => Fold(Inclusive, ReduceOp::Min),
+            SubgroupOp::InclusiveMax => Fold(Inclusive, ReduceOp::Max),
+            SubgroupOp::InclusiveAnd => Fold(Inclusive, ReduceOp::And),
+            SubgroupOp::InclusiveOr => Fold(Inclusive, ReduceOp::Or),
+            SubgroupOp::InclusiveXor => Fold(Inclusive, ReduceOp::Xor),
+            SubgroupOp::ExclusiveAdd => Fold(Exclusive, ReduceOp::Add),
+            SubgroupOp::ExclusiveMul => Fold(Exclusive, ReduceOp::Mul),
+            SubgroupOp::ExclusiveMin => Fold(Exclusive, ReduceOp::Min),
+            SubgroupOp::ExclusiveMax => Fold(Exclusive, ReduceOp::Max),
+            SubgroupOp::ExclusiveAnd => Fold(Exclusive, ReduceOp::And),
+            SubgroupOp::ExclusiveOr => Fold(Exclusive, ReduceOp::Or),
+            SubgroupOp::ExclusiveXor => Fold(Exclusive, ReduceOp::Xor),
+        }
+    }
+
+    /// How it folds, and with what; `None` for those that fold nothing.
+    pub const fn fold(self) -> Option<(Sweep, ReduceOp)> {
+        match self.exchange() {
+            Exchange::Fold(sweep, fold) => Some((sweep, fold)),
+            Exchange::Ballot | Exchange::Any | Exchange::All | Exchange::Take | Exchange::Match => None,
+        }
     }
 }
 

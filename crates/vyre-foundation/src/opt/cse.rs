@@ -11,7 +11,7 @@ use super::Pass;
 use super::algebra::is_commutative;
 use super::edit::{LoopChanges, Replacements, Surroundings, each_body, ends_in_jump, loop_changes};
 use super::versions::{Slot, Versions};
-use crate::ir::{Block, Body, DataType, Literal, Node, Operand, ProgramParts, Value, collective, control};
+use crate::ir::{Block, Body, DataType, Effect, Literal, Node, Operand, ProgramParts, Value};
 use rustc_hash::FxHashMap;
 
 pub(super) const PASS: Pass =
@@ -128,41 +128,36 @@ impl Cse {
         // No line has a number so high: `NODES_MAX` values and literals stay far apart.
         const NO_OPERAND: u32 = 1 << 31;
         let mut args = [NO_OPERAND; 4];
-        let (ty, of, version) = match node {
-            Node::Compute { op, ty, args: operands, .. } => {
-                for (word, operand) in args.iter_mut().zip(operands) {
-                    *word = self.word(*operand);
-                }
-                if is_commutative(*op) && args[0] > args[1] {
-                    args.swap(0, 1);
-                }
-                (*ty, 0, 0)
-            }
-            Node::Subgroup { ty, args: operands, .. } => {
-                for (word, operand) in args.iter_mut().zip(operands) {
-                    *word = self.word(*operand);
-                }
-                (*ty, 0, 0)
-            }
-            Node::Builtin { axis, .. } => (DataType::U32, axis.map_or(0, |axis| axis.index() as u32), 0),
-            Node::Len { buffer, .. } => (DataType::U32, buffer.0, 0),
-            Node::Load { ty, buffer, index, .. } => {
-                args[0] = self.word(*index);
-                (*ty, buffer.0, self.versions.of(Slot::Buffer(*buffer)))
-            }
-            Node::UniformLoad { .. }
-            | Node::Store { .. }
-            | Node::Atomic { .. }
-            | Node::Var { .. }
-            | Node::Get { .. }
-            | Node::Set { .. }
-            | Node::Mma { .. }
-            | Node::Barrier { .. }
-            | Node::IndirectDispatch { .. }
-            | Node::Trap { .. }
-            | collective!()
-            | control!() => return None,
+        let version = match node.effect() {
+            Effect::Pure | Effect::Exchanges => 0,
+            Effect::Reads => node.buffer().map_or(0, |buffer| self.versions.of(Slot::Buffer(buffer))),
+            Effect::Writes
+            | Effect::Gets
+            | Effect::Sets
+            | Effect::Orders
+            | Effect::OrdersAndWrites
+            | Effect::Controls
+            | Effect::Calls
+            | Effect::Launches
+            | Effect::Traps => return None,
         };
+        let mut words = args.iter_mut();
+        node.for_each_operand(|operand| {
+            if let Some(word) = words.next() {
+                *word = self.word(operand);
+            }
+        });
+        if let Node::Compute { op, .. } = node
+            && is_commutative(*op)
+            && args[0] > args[1]
+        {
+            args.swap(0, 1);
+        }
+        let of = match node {
+            Node::Builtin { axis, .. } => axis.map_or(0, |axis| axis.index() as u32),
+            other => other.buffer().map_or(0, |buffer| buffer.0),
+        };
+        let ty = node.suffix().unwrap_or(DataType::U32);
         Some(Key { op: node.op().info().tag, ty, of, version, args })
     }
 }

@@ -11,7 +11,7 @@
 
 use super::Pass;
 use super::edit::{each_body, ends_in_jump, is_jump};
-use crate::ir::{Block, Body, Local, Node, Operand, ProgramParts, Value, collective, walk};
+use crate::ir::{Block, Body, Effect, Local, Node, Operand, ProgramParts, Value, walk};
 
 pub(super) const PASS: Pass =
     Pass { name: "dce", description: "delete what nothing needs and what cannot run", run };
@@ -162,32 +162,18 @@ impl<'a> Needs<'a> {
     }
 }
 
-/// Whether a line does something that others can see.
+/// Whether a line does something that others can see. Lanes that exchange values do not order memory by it.
 const fn is_seen_outside(node: &Node) -> bool {
-    match node {
-        Node::UniformLoad { .. }
-        | Node::Store { .. }
-        | Node::Atomic { .. }
-        | Node::Mma { .. }
-        | Node::Call { .. }
-        | Node::Return { .. }
-        | Node::Barrier { .. }
-        | Node::IndirectDispatch { .. }
-        | Node::Trap { .. }
-        | collective!() => true,
-        // Lanes that exchange values do not order memory by it.
-        Node::Subgroup { .. }
-        | Node::Compute { .. }
-        | Node::Builtin { .. }
-        | Node::Load { .. }
-        | Node::Len { .. }
-        | Node::Var { .. }
-        | Node::Get { .. }
-        | Node::Set { .. }
-        | Node::If { .. }
-        | Node::For { .. }
-        | Node::Break
-        | Node::Continue => false,
+    match node.effect() {
+        Effect::Writes
+        | Effect::Orders
+        | Effect::OrdersAndWrites
+        | Effect::Calls
+        | Effect::Launches
+        | Effect::Traps => true,
+        Effect::Pure | Effect::Reads | Effect::Gets | Effect::Sets | Effect::Exchanges | Effect::Controls => {
+            false
+        }
     }
 }
 

@@ -5,8 +5,8 @@
 //! scope learned is forgotten where its block ends.
 
 use crate::ir::{
-    Block, Body, Buffer, BufferId, BufferKind, DataType, Function, Literal, Local, Node, Operand,
-    ProgramParts, Value, collective, walk,
+    Block, Body, Buffer, BufferId, BufferKind, DataType, Effect, Function, Literal, Local, Node, Operand,
+    ProgramParts, Value, walk,
 };
 use rustc_hash::FxHashMap;
 
@@ -130,6 +130,11 @@ pub(super) const fn is_constant(buffer: &Buffer) -> bool {
     }
 }
 
+/// Whether a line that reads a buffer reads one whose contents cannot change.
+pub(super) fn reads_constant(node: &Node, around: &Surroundings<'_>) -> bool {
+    node.buffer().is_some_and(|buffer| is_constant(around.buffer(buffer)))
+}
+
 /// What a line does to memory that loads can see.
 pub(super) enum MemoryEffect {
     /// Nothing.
@@ -141,29 +146,18 @@ pub(super) enum MemoryEffect {
 }
 
 /// What one line itself does to memory, not its blocks.
-pub(super) const fn memory_effect(node: &Node) -> MemoryEffect {
-    match node {
-        Node::Store { buffer, .. } | Node::Atomic { buffer, .. } => MemoryEffect::Writes(*buffer),
-        Node::UniformLoad { .. }
-        | Node::Mma { .. }
-        | Node::Call { .. }
-        | Node::Barrier { .. }
-        | collective!() => MemoryEffect::Fence,
-        Node::Compute { .. }
-        | Node::Builtin { .. }
-        | Node::Subgroup { .. }
-        | Node::Load { .. }
-        | Node::Len { .. }
-        | Node::Var { .. }
-        | Node::Get { .. }
-        | Node::Set { .. }
-        | Node::If { .. }
-        | Node::For { .. }
-        | Node::Break
-        | Node::Continue
-        | Node::Return { .. }
-        | Node::IndirectDispatch { .. }
-        | Node::Trap { .. } => MemoryEffect::None,
+pub(super) fn memory_effect(node: &Node) -> MemoryEffect {
+    match node.effect() {
+        Effect::Writes => node.buffer().map_or(MemoryEffect::None, MemoryEffect::Writes),
+        Effect::Orders | Effect::OrdersAndWrites | Effect::Calls => MemoryEffect::Fence,
+        Effect::Pure
+        | Effect::Reads
+        | Effect::Gets
+        | Effect::Sets
+        | Effect::Exchanges
+        | Effect::Controls
+        | Effect::Launches
+        | Effect::Traps => MemoryEffect::None,
     }
 }
 

@@ -8,8 +8,7 @@
 use super::Pass;
 use super::edit::{Replacements, Surroundings, each_body, is_jump, literal};
 use crate::ir::{
-    Args, Block, Buffer, BufferKind, BuiltinOp, ComputeOp, DataType, Node, Operand, ProgramParts, collective,
-    control,
+    Args, Block, Buffer, BufferKind, BuiltinOp, ComputeOp, DataType, Node, Operand, ProgramParts,
 };
 use crate::scalar;
 
@@ -61,31 +60,16 @@ impl Fold<'_> {
 
     /// What a line gives, where that is known now.
     fn constant(&self, node: &Node) -> Option<Operand> {
+        let number = |value: u32| literal(DataType::U32, u64::from(value));
         match node {
             Node::Compute { op, ty, args, .. } => compute(*op, *ty, args),
-            Node::Builtin { op, axis, .. } => {
-                let value = self.builtin(*op, axis.map(|axis| axis.index()))?;
-                Some(literal(DataType::U32, u64::from(value)))
-            }
-            Node::Len { buffer, .. } => {
-                self.around.buffer(*buffer).len.map(|len| literal(DataType::U32, u64::from(len)))
-            }
+            Node::Builtin { op, axis, .. } => self.builtin(*op, axis.map(|axis| axis.index())).map(number),
+            Node::Len { buffer, .. } => self.around.buffer(*buffer).len.map(number),
             Node::Load { ty, buffer, index, .. } => {
                 table_element(self.around.buffer(*buffer), *ty, index.literal()?.bits())
             }
-            Node::Subgroup { .. }
-            | Node::UniformLoad { .. }
-            | Node::Store { .. }
-            | Node::Atomic { .. }
-            | Node::Var { .. }
-            | Node::Get { .. }
-            | Node::Set { .. }
-            | Node::Mma { .. }
-            | Node::Barrier { .. }
-            | Node::IndirectDispatch { .. }
-            | Node::Trap { .. }
-            | collective!()
-            | control!() => None,
+            // Of other lines nothing is known, whatever they are.
+            _ => None,
         }
     }
 

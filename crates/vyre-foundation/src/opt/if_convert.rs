@@ -7,8 +7,8 @@
 //! A local assigned under a condition is as uniform as the condition and the values, and so is the `select`.
 
 use super::Pass;
-use super::edit::{Replacements, Surroundings, each_body, is_constant};
-use crate::ir::{Block, Body, ComputeOp, DataType, Local, Node, Operand, ProgramParts, collective, control};
+use super::edit::{Replacements, Surroundings, each_body, reads_constant};
+use crate::ir::{Block, Body, ComputeOp, DataType, Effect, Local, Node, Operand, ProgramParts};
 use smallvec::{SmallVec, smallvec};
 
 pub(super) const PASS: Pass =
@@ -77,21 +77,18 @@ impl Convert<'_> {
 
     /// Whether a line may run where the program would have skipped it; assignments become selects.
     fn may_run_anyway(&self, node: &Node) -> bool {
-        match node {
-            Node::Compute { .. } | Node::Builtin { .. } | Node::Len { .. } | Node::Get { .. } => true,
-            Node::Set { index, .. } => index.is_none(),
-            Node::Load { buffer, .. } => is_constant(self.around.buffer(*buffer)),
-            Node::Subgroup { .. }
-            | Node::UniformLoad { .. }
-            | Node::Store { .. }
-            | Node::Atomic { .. }
-            | Node::Var { .. }
-            | Node::Mma { .. }
-            | Node::Barrier { .. }
-            | Node::IndirectDispatch { .. }
-            | Node::Trap { .. }
-            | collective!()
-            | control!() => false,
+        match node.effect() {
+            Effect::Pure | Effect::Gets => true,
+            Effect::Sets => matches!(node, Node::Set { index: None, .. }),
+            Effect::Reads => reads_constant(node, self.around),
+            Effect::Writes
+            | Effect::Exchanges
+            | Effect::Orders
+            | Effect::OrdersAndWrites
+            | Effect::Controls
+            | Effect::Calls
+            | Effect::Launches
+            | Effect::Traps => false,
         }
     }
 

@@ -9,8 +9,8 @@
 //! its value stays as uniform as it was.
 
 use super::Pass;
-use super::edit::{LoopChanges, Surroundings, each_body, is_constant, loop_changes};
-use crate::ir::{Block, Body, Node, Operand, ProgramParts, Value, collective, control};
+use super::edit::{LoopChanges, Surroundings, each_body, loop_changes, reads_constant};
+use crate::ir::{Block, Body, Effect, Node, Operand, ProgramParts, Value};
 use rustc_hash::FxHashMap;
 
 pub(super) const PASS: Pass =
@@ -98,23 +98,22 @@ impl<'a> Licm<'a> {
             });
             depth
         };
-        let depth = match node {
-            Node::Compute { .. } | Node::Builtin { .. } | Node::Len { .. } => of_operands(),
-            Node::Load { buffer, .. } if is_constant(self.around.buffer(*buffer)) => of_operands(),
-            Node::Get { local, .. } => of_operands().max(self.local_depths[local.index()]),
-            Node::Load { .. }
-            | Node::Subgroup { .. }
-            | Node::UniformLoad { .. }
-            | Node::Store { .. }
-            | Node::Atomic { .. }
-            | Node::Var { .. }
-            | Node::Set { .. }
-            | Node::Mma { .. }
-            | Node::Barrier { .. }
-            | Node::IndirectDispatch { .. }
-            | Node::Trap { .. }
-            | collective!()
-            | control!() => return None,
+        let depth = match node.effect() {
+            Effect::Pure => of_operands(),
+            Effect::Reads if reads_constant(node, self.around) => of_operands(),
+            Effect::Gets => {
+                node.local().map_or(0, |local| of_operands().max(self.local_depths[local.index()]))
+            }
+            Effect::Reads
+            | Effect::Writes
+            | Effect::Sets
+            | Effect::Exchanges
+            | Effect::Orders
+            | Effect::OrdersAndWrites
+            | Effect::Controls
+            | Effect::Calls
+            | Effect::Launches
+            | Effect::Traps => return None,
         };
         Some(depth as usize)
     }

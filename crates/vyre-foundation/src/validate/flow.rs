@@ -7,10 +7,7 @@ use super::Findings;
 use super::line::label;
 use super::uniformity::{self, BodyUniformity, Cause, Level};
 use crate::diagnostic::Place;
-use crate::ir::{
-    BufferId, BufferKind, MemoryOrdering, Node, Operand, ProgramParts, SubgroupOp, Value, collective,
-    control, walk,
-};
+use crate::ir::{BufferId, BufferKind, MemoryOrdering, Node, Operand, ProgramParts, SubgroupOp, Value, walk};
 use crate::text::print_literal;
 
 /// Checks that lanes come together where they must.
@@ -50,27 +47,12 @@ pub(super) fn check(parts: &ProgramParts, findings: &mut Findings) {
     });
 }
 
-/// The lanes that must reach the line together; `None` if each goes alone.
+/// The lanes that must reach the line together; `None` if each goes alone. A subgroup counts as a workgroup.
 fn needed(node: &Node) -> Option<Level> {
-    match node {
-        Node::Barrier { ordering: MemoryOrdering::GridSync } | collective!() => Some(Level::Grid),
-        Node::Barrier { ordering: MemoryOrdering::Workgroup | MemoryOrdering::Subgroup }
-        | Node::Subgroup { .. }
-        | Node::UniformLoad { .. }
-        | Node::Mma { .. } => Some(Level::Workgroup),
-        Node::Compute { .. }
-        | Node::Builtin { .. }
-        | Node::Load { .. }
-        | Node::Store { .. }
-        | Node::Len { .. }
-        | Node::Atomic { .. }
-        | Node::Var { .. }
-        | Node::Get { .. }
-        | Node::Set { .. }
-        | Node::IndirectDispatch { .. }
-        | Node::Trap { .. }
-        | control!() => None,
-    }
+    node.together().map(|lanes| match lanes {
+        MemoryOrdering::GridSync => Level::Grid,
+        MemoryOrdering::Workgroup | MemoryOrdering::Subgroup => Level::Workgroup,
+    })
 }
 
 /// The operands that the lanes of a workgroup must agree on.
@@ -109,24 +91,13 @@ impl<'a> Lines<'a> {
         let bodies = parts.functions.iter().map(|function| &function.body).chain([&parts.body]);
         for body in bodies {
             walk(&body.block, |_, _, node| {
-                if let Some(buffer) = written(node) {
+                if let Some(buffer) = node.written() {
                     lines.written[buffer.index()] = true;
                 }
             });
         }
         lines
     }
-}
-
-/// The buffer that a line writes; an `mma` writes workgroup memory, which is not asked about here.
-fn written(node: &Node) -> Option<BufferId> {
-    if let Node::Store { buffer, .. } | Node::Atomic { buffer, .. } = node {
-        return Some(*buffer);
-    }
-    // The destination of a collective is the first buffer it names.
-    let mut first = None;
-    node.for_each_buffer(|buffer| first = first.or(Some(buffer)));
-    first.filter(|_| needed(node) == Some(Level::Grid))
 }
 
 /// Puts findings into words.

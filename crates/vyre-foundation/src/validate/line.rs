@@ -4,7 +4,6 @@ use super::body::BodyCheck;
 use super::header::{storage_type, widest_subgroup};
 use crate::ir::{
     ArgType, Axis, BuiltinOp, ComputeOp, DataType, FunctionId, Node, OpInfo, Operand, ResultType, Value,
-    collective, control,
 };
 use crate::scalar::meaning;
 use crate::text::print_literal;
@@ -58,13 +57,31 @@ impl BodyCheck<'_> {
                 self.together(node);
                 self.subgroup(node);
             }
-            Node::Load { .. }
-            | Node::UniformLoad { .. }
-            | Node::Store { .. }
-            | Node::Atomic { .. }
-            | Node::Mma { .. }
-            | Node::IndirectDispatch { .. }
-            | collective!() => self.memory(node),
+            Node::Load { ty, buffer, index, .. } => self.load(node, *ty, *buffer, *index),
+            Node::UniformLoad { ty, buffer, index, .. } => {
+                self.together(node);
+                self.expect(node, "the index", *index, DataType::U32);
+                if self.suffix(node, node.op().info(), *ty) {
+                    self.element(node, *buffer, *ty);
+                }
+                self.in_workgroup(node, *buffer);
+            }
+            Node::Store { ty, buffer, index, value } => self.store(node, *ty, *buffer, *index, *value),
+            Node::Atomic { ty, buffer, .. } => self.atomic(node, *ty, *buffer),
+            Node::Mma { m, n, k, c, a, b } => {
+                self.together(node);
+                self.extents([*m, *n, *k]);
+                for (tile, ty) in [(c, DataType::I32), (a, DataType::I8), (b, DataType::I8)] {
+                    self.tile(node, tile, ty);
+                }
+            }
+            Node::IndirectDispatch { buffer, offset } => self.indirect(*buffer, *offset),
+            Node::AllReduce { op, ty, dst, src } | Node::ReduceScatter { op, ty, dst, src } => {
+                self.collective(node, *ty, *dst, *src, Some(*op));
+            }
+            Node::AllGather { ty, dst, src } | Node::Broadcast { ty, dst, src, .. } => {
+                self.collective(node, *ty, *dst, *src, None);
+            }
             Node::Len { .. } | Node::Break | Node::Continue | Node::Trap { .. } => {}
         }
     }
@@ -73,9 +90,7 @@ impl BodyCheck<'_> {
     pub(super) fn result_type(&self, node: &Node) -> Option<DataType> {
         let ty = match node {
             Node::Call { function, .. } => self.parts.functions[function.index()].result,
-            Node::Compute { op, ty, .. } if !suffix_fits(op.info(), *ty) => None,
-            Node::Subgroup { op, ty, .. } if !suffix_fits(op.info(), *ty) => None,
-            Node::Load { ty, .. } | Node::UniformLoad { ty, .. } if !ty.stores() => None,
+            other if !suffix_fits(other) => None,
             other => other.result_type(),
         };
         ty.filter(|ty| ty.computes())
@@ -352,8 +367,10 @@ impl BodyCheck<'_> {
     }
 }
 
-fn suffix_fits(info: &OpInfo, ty: DataType) -> bool {
-    info.types.is_empty() || info.types.contains(ty) || !matches!(info.result, ResultType::Same)
+/// Whether the line's op takes its suffix, as far as the result's type depends on it.
+fn suffix_fits(node: &Node) -> bool {
+    let row = node.op().info();
+    !matches!(row.result, ResultType::Same) || node.suffix().is_none_or(|ty| row.types.contains(ty))
 }
 
 fn count(count: usize, what: &str) -> String {
@@ -363,27 +380,10 @@ fn count(count: usize, what: &str) -> String {
 /// The op of a line with its suffix, as text writes it.
 pub(super) fn label(node: &Node) -> String {
     let name = node.op().name();
-    match node {
-        Node::Compute { ty, .. }
-        | Node::Load { ty, .. }
-        | Node::UniformLoad { ty, .. }
-        | Node::Store { ty, .. }
-        | Node::Atomic { ty, .. }
-        | Node::Get { ty, .. }
-        | Node::Set { ty, .. }
-        | Node::AllReduce { ty, .. }
-        | Node::AllGather { ty, .. }
-        | Node::ReduceScatter { ty, .. }
-        | Node::Broadcast { ty, .. } => format!("{name}.{ty}"),
-        Node::Subgroup { op, ty, .. } if !op.info().types.is_empty() => format!("{name}.{ty}"),
-        Node::Mma { .. } => format!("{name}.i32.i8"),
-        Node::Subgroup { .. }
-        | Node::Builtin { .. }
-        | Node::Len { .. }
-        | Node::Var { .. }
-        | Node::Barrier { .. }
-        | Node::IndirectDispatch { .. }
-        | Node::Trap { .. }
-        | control!() => name.to_string(),
+    match (node, node.suffix()) {
+        (Node::Mma { .. }, _) => format!("{name}.i32.i8"),
+        // Its type stands behind the local.
+        (Node::Var { .. }, _) | (_, None) => name.to_string(),
+        (_, Some(ty)) => format!("{name}.{ty}"),
     }
 }

@@ -2,90 +2,45 @@
 
 use super::body::BodyCheck;
 use super::line::label;
-use crate::ir::{
-    AtomicOp, BufferId, BufferKind, DataType, Node, Operand, ProgramParts, ReadOp, ReduceOp, SyncOp, Tile,
-    WriteOp, control, walk,
-};
+use crate::ir::{BufferId, BufferKind, DataType, Node, Operand, ProgramParts, ReduceOp, Tile, walk};
 use crate::limits;
 
 impl BodyCheck<'_> {
-    /// Checks a line that touches buffers.
-    pub(super) fn memory(&mut self, node: &Node) {
-        match node {
-            Node::Load { ty, buffer, index, .. } => {
-                self.expect(node, "the index", *index, DataType::U32);
-                let bytes = *ty == DataType::U32 && self.buffer(*buffer).ty == DataType::U8;
-                if self.suffix(node, ReadOp::Load.info(), *ty) && !bytes {
-                    self.element(node, *buffer, *ty);
-                }
-            }
-            Node::UniformLoad { ty, buffer, index, .. } => {
-                self.together(node);
-                self.expect(node, "the index", *index, DataType::U32);
-                if self.suffix(node, SyncOp::UniformLoad.info(), *ty) {
-                    self.element(node, *buffer, *ty);
-                }
-                self.in_workgroup(node, *buffer);
-            }
-            Node::Store { ty, buffer, index, value } => {
-                self.expect(node, "the index", *index, DataType::U32);
-                self.writable(node, *buffer);
-                if self.suffix(node, WriteOp::Store.info(), *ty) && self.element(node, *buffer, *ty) {
-                    self.expect(node, "the value", *value, ty.computes_as());
-                }
-            }
-            Node::Atomic { op, ty, buffer, index, args, .. } => {
-                self.atomic(node, *op, *ty, *buffer, *index, args)
-            }
-            Node::Mma { m, n, k, c, a, b } => {
-                self.together(node);
-                self.extents([*m, *n, *k]);
-                for (tile, ty) in [(c, DataType::I32), (a, DataType::I8), (b, DataType::I8)] {
-                    self.tile(node, tile, ty);
-                }
-            }
-            Node::IndirectDispatch { buffer, offset } => self.indirect(*buffer, *offset),
-            Node::AllReduce { op, ty, dst, src } => {
-                self.collective(node, *ty, *dst, *src, Some(*op));
-            }
-            Node::ReduceScatter { op, ty, dst, src } => {
-                self.collective(node, *ty, *dst, *src, Some(*op));
-            }
-            Node::AllGather { ty, dst, src } => self.collective(node, *ty, *dst, *src, None),
-            Node::Broadcast { ty, dst, src, .. } => self.collective(node, *ty, *dst, *src, None),
-            Node::Compute { .. }
-            | Node::Builtin { .. }
-            | Node::Subgroup { .. }
-            | Node::Len { .. }
-            | Node::Var { .. }
-            | Node::Get { .. }
-            | Node::Set { .. }
-            | Node::Barrier { .. }
-            | Node::Trap { .. }
-            | control!() => {}
+    pub(super) fn load(&mut self, node: &Node, ty: DataType, buffer: BufferId, index: Operand) {
+        self.expect(node, "the index", index, DataType::U32);
+        let bytes = ty == DataType::U32 && self.buffer(buffer).ty == DataType::U8;
+        if self.suffix(node, node.op().info(), ty) && !bytes {
+            self.element(node, buffer, ty);
         }
     }
 
-    fn atomic(
+    pub(super) fn store(
         &mut self,
         node: &Node,
-        op: AtomicOp,
         ty: DataType,
         buffer: BufferId,
         index: Operand,
-        args: &[Operand],
+        value: Operand,
     ) {
+        self.expect(node, "the index", index, DataType::U32);
+        self.writable(node, buffer);
+        if self.suffix(node, node.op().info(), ty) && self.element(node, buffer, ty) {
+            self.expect(node, "the value", value, ty.computes_as());
+        }
+    }
+
+    pub(super) fn atomic(&mut self, node: &Node, ty: DataType, buffer: BufferId) {
         self.writable(node, buffer);
         // The table counts the index as the first operand.
-        let mut all = vec![index];
-        all.extend_from_slice(args);
-        if self.operands(node, op.info(), ty, &all) {
+        let mut all = Vec::new();
+        node.for_each_operand(|operand| all.push(operand));
+        if self.operands(node, node.op().info(), ty, &all) {
             self.element(node, buffer, ty);
         }
     }
 
     /// Reports an access whose type is not the buffer's element type. False if it reported, or cannot judge.
-    fn element(&mut self, node: &Node, buffer: BufferId, ty: DataType) -> bool {
+    pub(super) fn element(&mut self, node: &Node, buffer: BufferId, ty: DataType) -> bool {
         let declared = self.buffer(buffer).ty;
         if !declared.stores() {
             return false;
@@ -127,7 +82,7 @@ impl BodyCheck<'_> {
         self.report("V015", format!("`{}` writes {name}, {what}", label(node)), fix);
     }
 
-    fn in_workgroup(&mut self, node: &Node, buffer: BufferId) {
+    pub(super) fn in_workgroup(&mut self, node: &Node, buffer: BufferId) {
         if matches!(self.buffer(buffer).kind, BufferKind::Workgroup) {
             return;
         }
@@ -141,7 +96,7 @@ impl BodyCheck<'_> {
         self.report("V019", message, fix);
     }
 
-    fn extents(&mut self, extents: [u32; 3]) {
+    pub(super) fn extents(&mut self, extents: [u32; 3]) {
         let max = limits::MMA_EXTENT_MAX;
         for (extent, name) in extents.into_iter().zip(["m", "n", "k"]) {
             if extent == 0 || extent > max {
@@ -155,13 +110,13 @@ impl BodyCheck<'_> {
         }
     }
 
-    fn tile(&mut self, node: &Node, tile: &Tile, ty: DataType) {
+    pub(super) fn tile(&mut self, node: &Node, tile: &Tile, ty: DataType) {
         self.expect(node, "a tile's offset", tile.offset, DataType::U32);
         self.element(node, tile.buffer, ty);
         self.in_workgroup(node, tile.buffer);
     }
 
-    fn collective(
+    pub(super) fn collective(
         &mut self,
         node: &Node,
         ty: DataType,
@@ -199,7 +154,7 @@ impl BodyCheck<'_> {
         }
     }
 
-    fn indirect(&mut self, buffer: BufferId, offset: u32) {
+    pub(super) fn indirect(&mut self, buffer: BufferId, offset: u32) {
         if self.function.is_some() || self.site != 0 {
             let first = self.parts.body.block.first();
             let fix = match matches!(first, Some(Node::IndirectDispatch { .. })) {
@@ -243,29 +198,7 @@ impl BodyCheck<'_> {
 fn is_written(parts: &ProgramParts, buffer: BufferId) -> bool {
     let mut written = false;
     for body in parts.functions.iter().map(|function| &function.body).chain([&parts.body]) {
-        walk(&body.block, |_, _, node| {
-            written |= match node {
-                Node::Store { buffer: target, .. } | Node::Atomic { buffer: target, .. } => *target == buffer,
-                Node::AllReduce { dst, .. }
-                | Node::AllGather { dst, .. }
-                | Node::ReduceScatter { dst, .. }
-                | Node::Broadcast { dst, .. } => *dst == buffer,
-                Node::Mma { c, .. } => c.buffer == buffer,
-                Node::Compute { .. }
-                | Node::Builtin { .. }
-                | Node::Subgroup { .. }
-                | Node::Load { .. }
-                | Node::UniformLoad { .. }
-                | Node::Len { .. }
-                | Node::Var { .. }
-                | Node::Get { .. }
-                | Node::Set { .. }
-                | Node::Barrier { .. }
-                | Node::IndirectDispatch { .. }
-                | Node::Trap { .. }
-                | control!() => false,
-            };
-        });
+        walk(&body.block, |_, _, node| written |= node.written() == Some(buffer));
     }
     written
 }

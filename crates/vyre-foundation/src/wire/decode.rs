@@ -4,15 +4,15 @@
 //! least a byte, so a list longer than the bytes left is refused before memory is set aside for it, and the lines of
 //! all open blocks together are held against the bytes left in the same way.
 
-use super::WireError;
+use super::{WireError, line};
 use crate::ir::{
-    Args, Axis, Block, Body, Buffer, BufferId, BufferKind, ControlOp, DataType, Function, FunctionId,
-    Literal, Local, MemoryOrdering, Name, Node, OpId, Operand, ProgramParts, ReadOp, ReduceOp, SubgroupOp,
-    SyncOp, Tile, Value, WriteOp, is_name,
+    Args, Axis, Block, Body, Buffer, BufferId, BufferKind, DataType, Function, FunctionId, Literal, Local,
+    Name, Node, OpId, Operand, ProgramParts, ReduceOp, Tile, Value, is_name,
 };
 use crate::limits;
+use smallvec::SmallVec;
 
-type Result<T> = std::result::Result<T, WireError>;
+pub(super) type Result<T> = std::result::Result<T, WireError>;
 
 pub(super) struct Reader<'a> {
     rest: &'a [u8],
@@ -21,6 +21,8 @@ pub(super) struct Reader<'a> {
     /// Lines that open blocks have announced and that are not read yet.
     lines_owed: usize,
     lines_total: usize,
+    /// The lengths of the blocks of the line that is being read.
+    announced: Lengths,
     table_elements: usize,
     scope: Scope,
 }
@@ -34,30 +36,28 @@ struct Scope {
     functions: usize,
 }
 
-/// A line: complete, or one whose blocks follow.
-enum Line {
-    Whole(Node),
-    If { cond: Operand, then: usize, otherwise: usize },
-    For { counter: Value, lo: Operand, hi: Operand, step: u32, body: usize },
-}
+/// How many lines each block of a line has.
+type Lengths = SmallVec<[usize; 2]>;
 
-/// A block being read.
+/// A block being read, of the line before it; the outermost has none.
 struct Open {
     block: Block,
     left: usize,
-    /// What its end completes; nothing for the outermost block.
-    closes: Option<Closes>,
+    line: Option<Waiting>,
 }
 
-enum Closes {
-    Then { cond: Operand, otherwise: usize },
-    Else { cond: Operand, then: Block },
-    Loop { counter: Value, lo: Operand, hi: Operand, step: u32 },
+/// A line whose blocks are being read.
+struct Waiting {
+    node: Node,
+    /// How many lines its blocks have, the last one first.
+    lengths: Lengths,
+    /// Which of its blocks is being read.
+    at: usize,
 }
 
 impl Open {
-    fn new(lines: usize, closes: Option<Closes>) -> Open {
-        Open { block: Block::with_capacity(lines), left: lines, closes }
+    fn new(lines: usize, line: Option<Waiting>) -> Open {
+        Open { block: Block::with_capacity(lines), left: lines, line }
     }
 }
 
@@ -69,6 +69,7 @@ impl<'a> Reader<'a> {
             end: offset + payload.len(),
             lines_owed: 0,
             lines_total: 0,
+            announced: Lengths::new(),
             table_elements: 0,
             scope: Scope::default(),
         }
@@ -147,34 +148,38 @@ impl<'a> Reader<'a> {
         let mut below: Vec<Open> = Vec::new();
         loop {
             while top.left == 0 {
-                let Some(closes) = top.closes else { return Ok(top.block) };
-                let node = match closes {
-                    Closes::Then { cond, otherwise } if otherwise > 0 => {
-                        top = Open::new(otherwise, Some(Closes::Else { cond, then: top.block }));
-                        continue;
-                    }
-                    Closes::Then { cond, .. } => Node::If { cond, then: top.block, otherwise: Block::new() },
-                    Closes::Else { cond, then } => Node::If { cond, then, otherwise: top.block },
-                    Closes::Loop { counter, lo, hi, step } => {
-                        Node::For { counter, lo, hi, step, body: top.block }
-                    }
-                };
-                top = below.pop().expect("a block that closes something is nested in another");
-                top.block.push(node);
+                let Some(mut line) = top.line else { return Ok(top.block) };
+                let place = line.node.blocks_mut().nth(line.at);
+                *place.expect("it announced so many blocks") = top.block;
+                if let Some(lines) = line.lengths.pop() {
+                    line.at += 1;
+                    top = Open::new(lines, Some(line));
+                    continue;
+                }
+                top = below.pop().expect("a line's block is nested in another");
+                top.block.push(line.node);
             }
             top.left -= 1;
             self.lines_owed -= 1;
-            let (lines, closes) = match self.line()? {
-                Line::Whole(node) => {
-                    top.block.push(node);
-                    continue;
-                }
-                Line::If { cond, then, otherwise } => (then, Closes::Then { cond, otherwise }),
-                Line::For { counter, lo, hi, step, body } => (body, Closes::Loop { counter, lo, hi, step }),
+            let op = self.tagged("an op", OpId::from_tag)?;
+            let node = line::read(op, self)?;
+            let mut lengths = std::mem::take(&mut self.announced);
+            lengths.reverse();
+            let Some(lines) = lengths.pop() else {
+                top.block.push(node);
+                continue;
             };
-            below.push(std::mem::replace(&mut top, Open::new(lines, Some(closes))));
+            let inner = Open::new(lines, Some(Waiting { node, lengths, at: 0 }));
+            below.push(std::mem::replace(&mut top, inner));
             self.check_limit("blocks in each other", below.len() as u64, limits::NESTING_MAX as u64)?;
         }
+    }
+
+    /// A block of the line that is being read: empty, for its lines follow.
+    pub(super) fn announced(&mut self) -> Result<Block> {
+        let lines = self.lines()?;
+        self.announced.push(lines);
+        Ok(Block::new())
     }
 
     /// A count of lines that follow.
@@ -186,135 +191,7 @@ impl<'a> Reader<'a> {
         Ok(count)
     }
 
-    fn line(&mut self) -> Result<Line> {
-        let node = match self.tagged("an op", OpId::from_tag)? {
-            OpId::ComputeOp(op) => {
-                let ty = self.ty()?;
-                Node::Compute { result: self.value()?, op, ty, args: self.args()? }
-            }
-            OpId::BuiltinOp(op) => Node::Builtin { result: self.value()?, op, axis: self.axis()? },
-            OpId::SubgroupOp(op) => {
-                let ty = self.suffix(op)?;
-                Node::Subgroup { result: self.value()?, op, ty, args: self.args()? }
-            }
-            OpId::AtomicOp(op) => {
-                let (ty, result) = (self.ty()?, self.optional_value()?);
-                let Tile { buffer, offset: index } = self.element()?;
-                Node::Atomic { result, op, ty, buffer, index, args: self.args()? }
-            }
-            OpId::ReadOp(op) => self.read_line(op)?,
-            OpId::WriteOp(op) => self.write_line(op)?,
-            OpId::SyncOp(op) => self.sync_line(op)?,
-            OpId::ControlOp(op) => return self.control_line(op),
-        };
-        Ok(Line::Whole(node))
-    }
-
-    fn read_line(&mut self, op: ReadOp) -> Result<Node> {
-        Ok(match op {
-            ReadOp::Load => {
-                let (ty, result) = (self.ty()?, self.value()?);
-                let Tile { buffer, offset: index } = self.element()?;
-                Node::Load { result, ty, buffer, index }
-            }
-            ReadOp::Len => Node::Len { result: self.value()?, buffer: self.buffer_id()? },
-            ReadOp::Get => {
-                let ty = self.ty()?;
-                Node::Get { result: self.value()?, ty, local: self.local()?, index: self.optional_operand()? }
-            }
-        })
-    }
-
-    fn write_line(&mut self, op: WriteOp) -> Result<Node> {
-        Ok(match op {
-            WriteOp::Store => {
-                let ty = self.ty()?;
-                let Tile { buffer, offset: index } = self.element()?;
-                Node::Store { ty, buffer, index, value: self.operand()? }
-            }
-            WriteOp::Var => {
-                let ty = self.ty()?;
-                Node::Var { local: self.local()?, ty, len: self.option()?, init: self.operand()? }
-            }
-            WriteOp::Set => {
-                let ty = self.ty()?;
-                Node::Set {
-                    local: self.local()?,
-                    ty,
-                    index: self.optional_operand()?,
-                    value: self.operand()?,
-                }
-            }
-            WriteOp::Trap => Node::Trap { code: self.u32()? },
-        })
-    }
-
-    fn sync_line(&mut self, op: SyncOp) -> Result<Node> {
-        Ok(match op {
-            SyncOp::Barrier => Node::Barrier { ordering: MemoryOrdering::Workgroup },
-            SyncOp::SubgroupBarrier => Node::Barrier { ordering: MemoryOrdering::Subgroup },
-            SyncOp::GridBarrier => Node::Barrier { ordering: MemoryOrdering::GridSync },
-            SyncOp::UniformLoad => {
-                let (ty, result) = (self.ty()?, self.value()?);
-                let Tile { buffer, offset: index } = self.element()?;
-                Node::UniformLoad { result, ty, buffer, index }
-            }
-            SyncOp::Mma => {
-                let (m, n, k) = (self.u32()?, self.u32()?, self.u32()?);
-                Node::Mma { m, n, k, c: self.element()?, a: self.element()?, b: self.element()? }
-            }
-            SyncOp::AllReduce => {
-                let (ty, op) = (self.ty()?, self.reduce_op()?);
-                Node::AllReduce { op, ty, dst: self.buffer_id()?, src: self.buffer_id()? }
-            }
-            SyncOp::ReduceScatter => {
-                let (ty, op) = (self.ty()?, self.reduce_op()?);
-                Node::ReduceScatter { op, ty, dst: self.buffer_id()?, src: self.buffer_id()? }
-            }
-            SyncOp::AllGather => {
-                Node::AllGather { ty: self.ty()?, dst: self.buffer_id()?, src: self.buffer_id()? }
-            }
-            SyncOp::Broadcast => {
-                let (ty, dst, src) = (self.ty()?, self.buffer_id()?, self.buffer_id()?);
-                Node::Broadcast { ty, dst, src, root: self.u32()? }
-            }
-        })
-    }
-
-    fn control_line(&mut self, op: ControlOp) -> Result<Line> {
-        Ok(Line::Whole(match op {
-            ControlOp::If => {
-                let cond = self.operand()?;
-                return Ok(Line::If { cond, then: self.lines()?, otherwise: self.lines()? });
-            }
-            ControlOp::For => {
-                let (counter, lo, hi) = (self.value()?, self.operand()?, self.operand()?);
-                return Ok(Line::For { counter, lo, hi, step: self.u32()?, body: self.lines()? });
-            }
-            ControlOp::Break => Node::Break,
-            ControlOp::Continue => Node::Continue,
-            ControlOp::Call => {
-                let result = self.optional_value()?;
-                let function = FunctionId(self.reference("function", self.scope.functions)?);
-                Node::Call { result, function, args: self.list("operands", usize::MAX, Self::operand)? }
-            }
-            ControlOp::Return => Node::Return { value: self.optional_operand()? },
-            ControlOp::IndirectDispatch => {
-                Node::IndirectDispatch { buffer: self.buffer_id()?, offset: self.u32()? }
-            }
-        }))
-    }
-
-    /// The type of a subgroup op: written where it has a suffix in text, else the one the table gives.
-    fn suffix(&mut self, op: SubgroupOp) -> Result<DataType> {
-        let info = op.info();
-        if info.types.is_empty() {
-            return Ok(info.result.under(DataType::U32).unwrap_or(DataType::U32));
-        }
-        self.ty()
-    }
-
-    fn axis(&mut self) -> Result<Option<Axis>> {
+    pub(super) fn axis(&mut self) -> Result<Option<Axis>> {
         self.tagged("an axis", |tag| match tag {
             0 => Some(None),
             1 => Some(Some(Axis::X)),
@@ -324,15 +201,15 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn reduce_op(&mut self) -> Result<ReduceOp> {
+    pub(super) fn reduce_op(&mut self) -> Result<ReduceOp> {
         self.tagged("a fold", |tag| ReduceOp::ALL.get(usize::from(tag)).copied())
     }
 
-    fn element(&mut self) -> Result<Tile> {
+    pub(super) fn tile(&mut self) -> Result<Tile> {
         Ok(Tile { buffer: self.buffer_id()?, offset: self.operand()? })
     }
 
-    fn args(&mut self) -> Result<Args> {
+    pub(super) fn args(&mut self) -> Result<Args> {
         let count = self.length("operands", usize::MAX)?;
         let mut args = Args::with_capacity(count);
         for _ in 0..count {
@@ -341,14 +218,18 @@ impl<'a> Reader<'a> {
         Ok(args)
     }
 
-    fn optional_operand(&mut self) -> Result<Option<Operand>> {
+    pub(super) fn operands(&mut self) -> Result<Vec<Operand>> {
+        self.list("operands", usize::MAX, Self::operand)
+    }
+
+    pub(super) fn optional_operand(&mut self) -> Result<Option<Operand>> {
         match self.length("operands", 1)? {
             0 => Ok(None),
             _ => Ok(Some(self.operand()?)),
         }
     }
 
-    fn operand(&mut self) -> Result<Operand> {
+    pub(super) fn operand(&mut self) -> Result<Operand> {
         let offset = self.offset();
         let number = self.number(u64::from(u32::MAX) << 1 | 1)?;
         if number & 1 == 0 {
@@ -378,23 +259,27 @@ impl<'a> Reader<'a> {
         Ok(bits)
     }
 
-    fn value(&mut self) -> Result<Value> {
+    pub(super) fn value(&mut self) -> Result<Value> {
         self.reference("value", self.scope.values).map(Value)
     }
 
-    fn optional_value(&mut self) -> Result<Option<Value>> {
+    pub(super) fn optional_value(&mut self) -> Result<Option<Value>> {
         let offset = self.offset();
         let Some(index) = self.option()? else { return Ok(None) };
         check_reference(offset, "value", u64::from(index), self.scope.values)?;
         Ok(Some(Value(index)))
     }
 
-    fn local(&mut self) -> Result<Local> {
+    pub(super) fn local(&mut self) -> Result<Local> {
         self.reference("local", self.scope.locals).map(Local)
     }
 
-    fn buffer_id(&mut self) -> Result<BufferId> {
+    pub(super) fn buffer_id(&mut self) -> Result<BufferId> {
         self.reference("buffer", self.scope.buffers).map(BufferId)
+    }
+
+    pub(super) fn function_id(&mut self) -> Result<FunctionId> {
+        self.reference("function", self.scope.functions).map(FunctionId)
     }
 
     fn reference(&mut self, what: &'static str, count: usize) -> Result<u32> {
@@ -452,7 +337,7 @@ impl<'a> Reader<'a> {
         Err(WireError::Truncated { offset: self.end, missing: needed - self.rest.len() })
     }
 
-    fn ty(&mut self) -> Result<DataType> {
+    pub(super) fn ty(&mut self) -> Result<DataType> {
         self.tagged("a type", DataType::from_tag)
     }
 
@@ -462,12 +347,12 @@ impl<'a> Reader<'a> {
         from_tag(tag).ok_or(WireError::UnknownTag { offset, what, tag })
     }
 
-    fn option(&mut self) -> Result<Option<u32>> {
+    pub(super) fn option(&mut self) -> Result<Option<u32>> {
         let number = self.number(u64::from(u32::MAX) + 1)?;
         Ok(number.checked_sub(1).map(|number| number as u32))
     }
 
-    fn u32(&mut self) -> Result<u32> {
+    pub(super) fn u32(&mut self) -> Result<u32> {
         self.number(u64::from(u32::MAX)).map(|number| number as u32)
     }
 

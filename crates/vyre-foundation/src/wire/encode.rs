@@ -1,8 +1,7 @@
 //! Parts to bytes.
 
-use crate::ir::{
-    Axis, Body, Buffer, BufferId, BufferKind, DataType, Function, Node, Operand, ProgramParts, SubgroupOp,
-};
+use super::line;
+use crate::ir::{Axis, Body, Buffer, BufferKind, DataType, Function, Operand, ProgramParts};
 
 /// The payload of parts in canonical form.
 pub(super) fn payload(parts: &ProgramParts) -> Vec<u8> {
@@ -12,7 +11,7 @@ pub(super) fn payload(parts: &ProgramParts) -> Vec<u8> {
 }
 
 /// Collects bytes. Methods give the writer back, so that a line of the layout is a line of code.
-struct Writer {
+pub(super) struct Writer {
     bytes: Vec<u8>,
 }
 
@@ -69,7 +68,9 @@ impl Writer {
                 open.pop();
                 continue;
             };
-            self.byte(node.op().info().tag).line(node);
+            let row = node.op().info();
+            self.byte(row.tag);
+            line::write(node, row, self);
             // The first block of the line is written first, so it must lie on top.
             let above = open.len();
             open.extend(node.blocks().map(|block| block.iter()));
@@ -77,66 +78,11 @@ impl Writer {
         }
     }
 
-    /// Writes what follows a line's tag: its fields, and how many lines its blocks have.
-    fn line(&mut self, node: &Node) -> &mut Writer {
-        match node {
-            Node::Compute { result, ty, args, .. } => self.ty(*ty).u32(result.0).operands(args),
-            Node::Builtin { result, axis, .. } => self.u32(result.0).axis(*axis),
-            Node::Subgroup { result, op, ty, args } => self.suffix(*op, *ty).u32(result.0).operands(args),
-            Node::Load { result, ty, buffer, index } | Node::UniformLoad { result, ty, buffer, index } => {
-                self.ty(*ty).u32(result.0).element(*buffer, *index)
-            }
-            Node::Store { ty, buffer, index, value } => self.ty(*ty).element(*buffer, *index).operand(*value),
-            Node::Len { result, buffer } => self.u32(result.0).u32(buffer.0),
-            Node::Atomic { result, ty, buffer, index, args, .. } => {
-                self.ty(*ty).option(result.map(|value| value.0)).element(*buffer, *index).operands(args)
-            }
-            Node::Var { local, ty, len, init } => self.ty(*ty).u32(local.0).option(*len).operand(*init),
-            Node::Get { result, ty, local, index } => {
-                self.ty(*ty).u32(result.0).u32(local.0).operands(index.as_slice())
-            }
-            Node::Set { ty, local, index, value } => {
-                self.ty(*ty).u32(local.0).operands(index.as_slice()).operand(*value)
-            }
-            Node::Mma { m, n, k, c, a, b } => {
-                self.u32(*m).u32(*n).u32(*k);
-                self.element(c.buffer, c.offset).element(a.buffer, a.offset).element(b.buffer, b.offset)
-            }
-            Node::If { cond, then, otherwise } => {
-                self.operand(*cond).count(then.len()).count(otherwise.len())
-            }
-            Node::For { counter, lo, hi, step, body } => {
-                self.u32(counter.0).operand(*lo).operand(*hi).u32(*step).count(body.len())
-            }
-            Node::Call { result, function, args } => {
-                self.option(result.map(|value| value.0)).u32(function.0).operands(args)
-            }
-            Node::Return { value } => self.operands(value.as_slice()),
-            Node::Break | Node::Continue | Node::Barrier { .. } => self,
-            Node::IndirectDispatch { buffer, offset } => self.u32(buffer.0).u32(*offset),
-            Node::AllReduce { op, ty, dst, src } | Node::ReduceScatter { op, ty, dst, src } => {
-                self.ty(*ty).byte(*op as u8).u32(dst.0).u32(src.0)
-            }
-            Node::AllGather { ty, dst, src } => self.ty(*ty).u32(dst.0).u32(src.0),
-            Node::Broadcast { ty, dst, src, root } => self.ty(*ty).u32(dst.0).u32(src.0).u32(*root),
-            Node::Trap { code } => self.u32(*code),
-        }
-    }
-
-    /// The type, where the op has one of its own in text; sealing has fixed the others.
-    fn suffix(&mut self, op: SubgroupOp, ty: DataType) -> &mut Writer {
-        if op.info().types.is_empty() { self } else { self.ty(ty) }
-    }
-
-    fn axis(&mut self, axis: Option<Axis>) -> &mut Writer {
+    pub(super) fn axis(&mut self, axis: Option<Axis>) -> &mut Writer {
         self.byte(axis.map_or(0, |axis| axis as u8 + 1))
     }
 
-    fn element(&mut self, buffer: BufferId, index: Operand) -> &mut Writer {
-        self.u32(buffer.0).operand(index)
-    }
-
-    fn operands(&mut self, operands: &[Operand]) -> &mut Writer {
+    pub(super) fn operands(&mut self, operands: &[Operand]) -> &mut Writer {
         self.count(operands.len());
         for operand in operands {
             self.operand(*operand);
@@ -146,7 +92,7 @@ impl Writer {
 
     /// A value is twice its number. A constant is twice its type's tag plus one, then its bits: integers are mostly
     /// small, so they are numbers; floats are not.
-    fn operand(&mut self, operand: Operand) -> &mut Writer {
+    pub(super) fn operand(&mut self, operand: Operand) -> &mut Writer {
         match operand {
             Operand::Value(value) => self.number(u64::from(value.0) << 1),
             Operand::Literal(literal) => {
@@ -172,20 +118,20 @@ impl Writer {
         self
     }
 
-    fn ty(&mut self, ty: DataType) -> &mut Writer {
+    pub(super) fn ty(&mut self, ty: DataType) -> &mut Writer {
         self.byte(ty.tag())
     }
 
     /// Nothing is 0, and `n` is `n + 1`.
-    fn option(&mut self, number: Option<u32>) -> &mut Writer {
+    pub(super) fn option(&mut self, number: Option<u32>) -> &mut Writer {
         self.number(number.map_or(0, |number| u64::from(number) + 1))
     }
 
-    fn count(&mut self, count: usize) -> &mut Writer {
+    pub(super) fn count(&mut self, count: usize) -> &mut Writer {
         self.number(count as u64)
     }
 
-    fn u32(&mut self, number: u32) -> &mut Writer {
+    pub(super) fn u32(&mut self, number: u32) -> &mut Writer {
         self.number(u64::from(number))
     }
 
@@ -198,7 +144,7 @@ impl Writer {
         self.byte(number as u8)
     }
 
-    fn byte(&mut self, byte: u8) -> &mut Writer {
+    pub(super) fn byte(&mut self, byte: u8) -> &mut Writer {
         self.bytes.push(byte);
         self
     }

@@ -13,6 +13,7 @@
 mod decode;
 mod encode;
 mod error;
+mod line;
 #[cfg(test)]
 mod tests;
 

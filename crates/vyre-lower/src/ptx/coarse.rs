@@ -10,7 +10,7 @@
 //! hardware wants them.
 
 use vyre_foundation::ir::{
-    Axis, Block, BufferKind, BuiltinOp, ComputeOp, DataType, Node, Operand, ProgramParts, Value, walk,
+    Axis, Block, BufferKind, BuiltinOp, ComputeOp, DataType, Effect, Node, Operand, ProgramParts, Value, walk,
 };
 
 /// Lines that a thread's lanes may have together: beyond, registers run out. Measured with elementary functions on an H200.
@@ -217,31 +217,20 @@ impl Coarse {
                 let uniform = [lo, hi].iter().all(|bound| self.shape(**bound) == Shape::Uniform);
                 uniform && self.is_possible(body, depth + 1, effect)
             }
-            Node::Store { .. } | Node::Atomic { .. } | Node::Trap { .. } => {
-                *effect = true;
-                true
-            }
-            Node::Var { len: Some(_), .. }
-            | Node::UniformLoad { .. }
-            | Node::Subgroup { .. }
-            | Node::Mma { .. }
-            | Node::Barrier { .. }
-            | Node::AllReduce { .. }
-            | Node::AllGather { .. }
-            | Node::ReduceScatter { .. }
-            | Node::Broadcast { .. }
-            | Node::Call { .. }
-            | Node::Return { .. } => false,
-            Node::Compute { .. }
-            | Node::Builtin { .. }
-            | Node::Load { .. }
-            | Node::Len { .. }
-            | Node::Var { len: None, .. }
-            | Node::Get { .. }
-            | Node::Set { .. }
-            | Node::Break
-            | Node::Continue
-            | Node::IndirectDispatch { .. } => true,
+            Node::Var { len: Some(_), .. } => false,
+            other => match other.effect() {
+                Effect::Writes | Effect::Traps => {
+                    *effect = true;
+                    true
+                }
+                Effect::Exchanges | Effect::Orders | Effect::OrdersAndWrites | Effect::Calls => false,
+                Effect::Pure
+                | Effect::Reads
+                | Effect::Gets
+                | Effect::Sets
+                | Effect::Controls
+                | Effect::Launches => true,
+            },
         })
     }
 
@@ -261,37 +250,14 @@ impl Coarse {
 /// other.
 fn is_quick(node: &Node) -> bool {
     match node {
-        Node::Compute { .. }
-        | Node::Builtin { .. }
-        | Node::Load { .. }
-        | Node::Len { .. }
-        | Node::Var { len: None, .. }
-        | Node::Get { index: None, .. }
-        | Node::Set { index: None, .. } => true,
         Node::If { then, otherwise, .. } => [then, otherwise].iter().all(|arm| arm.iter().all(is_quick)),
         Node::For { lo, hi, body, .. } => {
             let trips = lo.literal().zip(hi.literal()).map(|(lo, hi)| hi.bits().saturating_sub(lo.bits()));
             trips.is_some_and(|trips| trips <= TRIPS_MAX) && body.iter().all(is_quick)
         }
-        Node::Var { len: Some(_), .. }
-        | Node::Get { index: Some(_), .. }
-        | Node::Set { index: Some(_), .. }
-        | Node::UniformLoad { .. }
-        | Node::Store { .. }
-        | Node::Atomic { .. }
-        | Node::Subgroup { .. }
-        | Node::Mma { .. }
-        | Node::Barrier { .. }
-        | Node::AllReduce { .. }
-        | Node::AllGather { .. }
-        | Node::ReduceScatter { .. }
-        | Node::Broadcast { .. }
-        | Node::Break
-        | Node::Continue
-        | Node::Call { .. }
-        | Node::Return { .. }
-        | Node::IndirectDispatch { .. }
-        | Node::Trap { .. } => false,
+        Node::Var { len, .. } => len.is_none(),
+        Node::Get { index, .. } | Node::Set { index, .. } => index.is_none(),
+        other => matches!(other.effect(), Effect::Pure | Effect::Reads),
     }
 }
 

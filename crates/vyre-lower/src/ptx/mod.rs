@@ -94,7 +94,7 @@ pub fn lower(program: &ValidProgram, options: &Options) -> Result<Module, Soften
     let layout = tensor::Layout::of(parts, options);
     let shared = shared_offsets(parts, &layout);
     let mut cooperative = false;
-    walk(&parts.body.block, |_, _, node| cooperative |= sync::is_grid_step(node));
+    walk(&parts.body.block, |_, _, node| cooperative |= node.op().is_grid_wide());
     let alone = Coarse::none(parts);
     let coarse = Coarse::plan(parts).unwrap_or_else(|| Coarse::none(parts));
     let neighbours = wide::Neighbours::find(parts);

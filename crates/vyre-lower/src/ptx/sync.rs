@@ -6,61 +6,9 @@
 use super::body::{Emit, Reg, Width};
 
 use vyre_foundation::ir::{
-    BufferId, BuiltinOp, DataType, Literal, MemoryOrdering, Node, Operand, ReduceOp, SubgroupOp, Tile,
+    BufferId, BuiltinOp, DataType, Exchange, Literal, Operand, ReduceOp, SubgroupOp, Sweep, Tile,
 };
 use vyre_foundation::scalar::identity;
-
-/// Whether a line needs all lanes of the grid.
-pub(super) fn is_grid_step(node: &Node) -> bool {
-    matches!(
-        node,
-        Node::Barrier { ordering: MemoryOrdering::GridSync }
-            | Node::AllReduce { .. }
-            | Node::AllGather { .. }
-            | Node::ReduceScatter { .. }
-            | Node::Broadcast { .. }
-    )
-}
-
-/// What a subgroup op folds, and how far its result reaches.
-enum Fold {
-    Reduce(ReduceOp),
-    Inclusive(ReduceOp),
-    Exclusive(ReduceOp),
-}
-
-const fn fold(op: SubgroupOp) -> Option<Fold> {
-    use ReduceOp::{Add, And, Max, Min, Mul, Or, Xor};
-    Some(match op {
-        SubgroupOp::ReduceAdd => Fold::Reduce(Add),
-        SubgroupOp::ReduceMul => Fold::Reduce(Mul),
-        SubgroupOp::ReduceMin => Fold::Reduce(Min),
-        SubgroupOp::ReduceMax => Fold::Reduce(Max),
-        SubgroupOp::ReduceAnd => Fold::Reduce(And),
-        SubgroupOp::ReduceOr => Fold::Reduce(Or),
-        SubgroupOp::ReduceXor => Fold::Reduce(Xor),
-        SubgroupOp::InclusiveAdd => Fold::Inclusive(Add),
-        SubgroupOp::InclusiveMul => Fold::Inclusive(Mul),
-        SubgroupOp::InclusiveMin => Fold::Inclusive(Min),
-        SubgroupOp::InclusiveMax => Fold::Inclusive(Max),
-        SubgroupOp::InclusiveAnd => Fold::Inclusive(And),
-        SubgroupOp::InclusiveOr => Fold::Inclusive(Or),
-        SubgroupOp::InclusiveXor => Fold::Inclusive(Xor),
-        SubgroupOp::ExclusiveAdd => Fold::Exclusive(Add),
-        SubgroupOp::ExclusiveMul => Fold::Exclusive(Mul),
-        SubgroupOp::ExclusiveMin => Fold::Exclusive(Min),
-        SubgroupOp::ExclusiveMax => Fold::Exclusive(Max),
-        SubgroupOp::ExclusiveAnd => Fold::Exclusive(And),
-        SubgroupOp::ExclusiveOr => Fold::Exclusive(Or),
-        SubgroupOp::ExclusiveXor => Fold::Exclusive(Xor),
-        SubgroupOp::Ballot
-        | SubgroupOp::Any
-        | SubgroupOp::All
-        | SubgroupOp::Broadcast
-        | SubgroupOp::Shuffle
-        | SubgroupOp::Match => return None,
-    })
-}
 
 impl Emit<'_> {
     /// A barrier right after another adds nothing. Lanes of a warp may arrive apart: with `bar.sync` they must not, and
@@ -154,32 +102,29 @@ impl Emit<'_> {
             regs[0] = self.opaque(source, &regs[0]);
         }
         let x = regs[0].as_str();
-        match fold(op) {
-            Some(Fold::Reduce(fold)) => return self.reduce(fold, ty, x),
-            Some(Fold::Inclusive(fold)) => return self.scan(fold, ty, x),
-            Some(Fold::Exclusive(fold)) => {
+        match op.exchange() {
+            Exchange::Fold(Sweep::Reduce, fold) => self.reduce(fold, ty, x),
+            Exchange::Fold(Sweep::Inclusive, fold) => self.scan(fold, ty, x),
+            Exchange::Fold(Sweep::Exclusive, fold) => {
                 let inclusive = self.scan(fold, ty, x);
                 let below = self.shuffle("up", ty, &inclusive, "1");
                 let lane = self.builtin(BuiltinOp::SubgroupLane, None);
                 let first = self.op(Width::Pred, "setp.eq.u32", &[&lane, "0"]);
                 let identity = self.constant(Literal::from_bits(ty, identity(fold, ty)));
-                return self.select(Width::of(ty), &first, &identity, &below);
+                self.select(Width::of(ty), &first, &identity, &below)
             }
-            None => {}
-        }
-        match op {
             // The width is a power of two, so this is modulo.
-            SubgroupOp::Broadcast | SubgroupOp::Shuffle => {
+            Exchange::Take => {
                 let lane = self.op(Width::B32, "and.b32", &[&regs[1], &(self.width() - 1).to_string()]);
                 self.shuffle("idx", ty, x, &lane)
             }
-            SubgroupOp::Match => self.matching(source, x),
-            SubgroupOp::Ballot => self.ballot(x),
-            SubgroupOp::Any => {
+            Exchange::Match => self.matching(source, x),
+            Exchange::Ballot => self.ballot(x),
+            Exchange::Any => {
                 let ballot = self.ballot(x);
                 self.op(Width::Pred, "setp.ne.u32", &[&ballot, "0"])
             }
-            _ => {
+            Exchange::All => {
                 let ballot = self.ballot(x);
                 let all = u32::MAX >> (32 - self.width());
                 self.op(Width::Pred, "setp.eq.u32", &[&ballot, &all.to_string()])

@@ -15,7 +15,9 @@
 
 use super::Options;
 use super::body::{Emit, Reg, Width};
-use vyre_foundation::ir::{Block, BufferId, BufferKind, DataType, Literal, Node, ProgramParts, Tile, walk};
+use vyre_foundation::ir::{
+    Block, BufferId, BufferKind, DataType, Effect, Literal, Node, ProgramParts, Tile, walk,
+};
 
 /// Rows, columns and depth of one instruction.
 const M: u32 = 16;
@@ -255,12 +257,6 @@ impl Emit<'_> {
     /// was stored is shown to the next one before loads go out, which it would wait for.
     pub(super) fn settle_before(&mut self, node: &Node) {
         let (harmless, stores_may_follow) = match node {
-            Node::Compute { .. }
-            | Node::Builtin { .. }
-            | Node::Len { .. }
-            | Node::Get { .. }
-            | Node::Set { .. }
-            | Node::Var { .. } => (true, true),
             // The product before the last has ended, so its factors may be written.
             Node::Store { buffer, .. } => {
                 if self.reading.iter().flatten().any(|factor| factor == buffer) {
@@ -275,22 +271,10 @@ impl Emit<'_> {
                 (true, false)
             }
             Node::Mma { .. } => (true, false),
-            Node::Subgroup { .. }
-            | Node::Atomic { .. }
-            | Node::UniformLoad { .. }
-            | Node::If { .. }
-            | Node::For { .. }
-            | Node::Break
-            | Node::Continue
-            | Node::Call { .. }
-            | Node::Return { .. }
-            | Node::Barrier { .. }
-            | Node::IndirectDispatch { .. }
-            | Node::AllReduce { .. }
-            | Node::AllGather { .. }
-            | Node::ReduceScatter { .. }
-            | Node::Broadcast { .. }
-            | Node::Trap { .. } => (false, false),
+            other => {
+                let own = matches!(other.effect(), Effect::Pure | Effect::Gets | Effect::Sets);
+                (own, own)
+            }
         };
         if !stores_may_follow {
             self.show();

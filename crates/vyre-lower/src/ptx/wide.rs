@@ -10,7 +10,7 @@ use super::coarse::Shape;
 use super::memory::loaded_as;
 use super::{Space, space};
 use vyre_foundation::ir::{
-    BufferId, ComputeOp, DataType, Literal, Node, Operand, ProgramParts, Value, value_types, walk,
+    BufferId, ComputeOp, DataType, Effect, Literal, Node, Operand, ProgramParts, Value, value_types, walk,
 };
 
 /// Bytes of the widest access.
@@ -188,32 +188,16 @@ fn access(node: &Node) -> Option<(BufferId, Operand, DataType)> {
 
 /// Whether accesses of the buffer before and after this line may change places.
 fn is_crossed(node: &Node, buffer: BufferId, stores: bool) -> bool {
-    match node {
-        Node::Load { buffer: other, .. } => stores && *other == buffer,
-        Node::Store { buffer: other, .. } => *other == buffer,
-        Node::Atomic { buffer: other, .. } => *other == buffer,
-        Node::Compute { .. }
-        | Node::Builtin { .. }
-        | Node::Subgroup { .. }
-        | Node::Len { .. }
-        | Node::Get { .. }
-        | Node::Set { .. }
-        | Node::Var { .. } => false,
-        Node::UniformLoad { .. }
-        | Node::Mma { .. }
-        | Node::If { .. }
-        | Node::For { .. }
-        | Node::Break
-        | Node::Continue
-        | Node::Call { .. }
-        | Node::Return { .. }
-        | Node::Barrier { .. }
-        | Node::IndirectDispatch { .. }
-        | Node::AllReduce { .. }
-        | Node::AllGather { .. }
-        | Node::ReduceScatter { .. }
-        | Node::Broadcast { .. }
-        | Node::Trap { .. } => true,
+    match node.effect() {
+        Effect::Reads => stores && node.buffer() == Some(buffer),
+        Effect::Writes => node.buffer() == Some(buffer),
+        Effect::Pure | Effect::Gets | Effect::Sets | Effect::Exchanges => false,
+        Effect::Orders
+        | Effect::OrdersAndWrites
+        | Effect::Controls
+        | Effect::Calls
+        | Effect::Launches
+        | Effect::Traps => true,
     }
 }
 

@@ -7,17 +7,9 @@
 use super::{Calls, Routine, Soft, What, in_memory, in_register};
 use vyre_foundation::ir::{
     Args, Block, Body, BufferId, BuiltinOp, ComputeOp, DataType, Function, Literal, Local, MemoryOrdering,
-    Node, Operand, ProgramParts, ReduceOp, SubgroupOp, Value, collective, value_types,
+    Node, Operand, ProgramParts, ReduceOp, SubgroupOp, Sweep, Value, collective, value_types,
 };
 use vyre_foundation::scalar::identity;
-
-/// How a subgroup op combines lanes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Span {
-    All,
-    Inclusive,
-    Exclusive,
-}
 
 /// Rewrites one body.
 pub(super) struct Softener<'a> {
@@ -411,9 +403,9 @@ impl<'a> Softener<'a> {
 
     fn subgroup(&mut self, result: Value, op: SubgroupOp, ty: DataType, args: &[Operand]) {
         let native = !self.what.is_soft(ty);
-        let folds = |fold: &ReduceOp| !native || self.what.is_soft_op(fold.op(), ty, ty);
-        let fold = fold(op).filter(|(_, fold, _)| ty.is_float() && folds(fold));
-        let Some((span, fold, routine)) = fold else {
+        let folds = |fold: ReduceOp| ty.is_float() && (!native || self.what.is_soft_op(fold.op(), ty, ty));
+        let soft = op.fold().filter(|(_, fold)| folds(*fold));
+        let Some(((sweep, fold), routine)) = soft.and_then(|soft| Some((soft, routine(soft.1)?))) else {
             let args = args.iter().map(|arg| self.bits(*arg)).collect();
             return self.push(Node::Subgroup { result, op, ty: self.what.in_register(ty), args });
         };
@@ -425,7 +417,7 @@ impl<'a> Softener<'a> {
         let distances = std::iter::successors(Some(1), |d| Some(2 * d)).take_while(|d| *d < width);
         for distance in distances {
             let distance = self::word(distance);
-            if span == Span::All {
+            if sweep == Sweep::Reduce {
                 let other = self.shuffled(word, x, ComputeOp::Xor, lane, distance);
                 x = self.call(routine, ty, &[x, other]);
             } else {
@@ -435,7 +427,7 @@ impl<'a> Softener<'a> {
                 x = self.op(ComputeOp::Select, word, [reached, folded, x]);
             }
         }
-        if span == Span::Exclusive {
+        if sweep == Sweep::Exclusive {
             let below = self.shuffled(word, x, ComputeOp::Sub, lane, self::word(1));
             let first = self.op(ComputeOp::Eq, U32, [lane, self::word(0)]);
             x = self.op(ComputeOp::Select, word, [first, literal(word, identity(fold, ty)), below]);
@@ -489,36 +481,13 @@ fn bits(operand: Operand) -> Operand {
     }
 }
 
-/// What a subgroup op folds lanes with, if it folds floats.
-const fn fold(op: SubgroupOp) -> Option<(Span, ReduceOp, Routine)> {
-    use {ReduceOp as R, Routine as F};
-    Some(match op {
-        SubgroupOp::ReduceAdd => (Span::All, R::Add, F::Add),
-        SubgroupOp::ReduceMul => (Span::All, R::Mul, F::Mul),
-        SubgroupOp::ReduceMin => (Span::All, R::Min, F::Min),
-        SubgroupOp::ReduceMax => (Span::All, R::Max, F::Max),
-        SubgroupOp::InclusiveAdd => (Span::Inclusive, R::Add, F::Add),
-        SubgroupOp::InclusiveMul => (Span::Inclusive, R::Mul, F::Mul),
-        SubgroupOp::InclusiveMin => (Span::Inclusive, R::Min, F::Min),
-        SubgroupOp::InclusiveMax => (Span::Inclusive, R::Max, F::Max),
-        SubgroupOp::ExclusiveAdd => (Span::Exclusive, R::Add, F::Add),
-        SubgroupOp::ExclusiveMul => (Span::Exclusive, R::Mul, F::Mul),
-        SubgroupOp::ExclusiveMin => (Span::Exclusive, R::Min, F::Min),
-        SubgroupOp::ExclusiveMax => (Span::Exclusive, R::Max, F::Max),
-        SubgroupOp::Ballot
-        | SubgroupOp::Any
-        | SubgroupOp::All
-        | SubgroupOp::Broadcast
-        | SubgroupOp::Shuffle
-        | SubgroupOp::Match
-        | SubgroupOp::ReduceAnd
-        | SubgroupOp::ReduceOr
-        | SubgroupOp::ReduceXor
-        | SubgroupOp::InclusiveAnd
-        | SubgroupOp::InclusiveOr
-        | SubgroupOp::InclusiveXor
-        | SubgroupOp::ExclusiveAnd
-        | SubgroupOp::ExclusiveOr
-        | SubgroupOp::ExclusiveXor => return None,
+/// The function that folds floats.
+const fn routine(fold: ReduceOp) -> Option<Routine> {
+    Some(match fold {
+        ReduceOp::Add => Routine::Add,
+        ReduceOp::Mul => Routine::Mul,
+        ReduceOp::Min => Routine::Min,
+        ReduceOp::Max => Routine::Max,
+        ReduceOp::And | ReduceOp::Or | ReduceOp::Xor => return None,
     })
 }

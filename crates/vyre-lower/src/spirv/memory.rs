@@ -418,16 +418,10 @@ impl Emit<'_, '_> {
         args: &[Id],
     ) -> Id {
         let old = self.load_bits(ty, buffer, index);
-        let new = match op {
-            AtomicOp::Add => self.integer(ComputeOp::Add, ty, &[old, args[0]]),
-            AtomicOp::Sub => self.integer(ComputeOp::Sub, ty, &[old, args[0]]),
-            AtomicOp::Min => self.integer(ComputeOp::Min, ty, &[old, args[0]]),
-            AtomicOp::Max => self.integer(ComputeOp::Max, ty, &[old, args[0]]),
-            AtomicOp::And => self.integer(ComputeOp::And, ty, &[old, args[0]]),
-            AtomicOp::Or => self.integer(ComputeOp::Or, ty, &[old, args[0]]),
-            AtomicOp::Xor => self.integer(ComputeOp::Xor, ty, &[old, args[0]]),
-            AtomicOp::Exchange => args[0],
-            AtomicOp::CompareExchange => {
+        let new = match op.op() {
+            Some(fold) => self.integer(fold, ty, &[old, args[0]]),
+            None if op == AtomicOp::Exchange => args[0],
+            None => {
                 let same = self.integer(ComputeOp::Eq, unsigned(ty), &[old, args[0]]);
                 self.select(ty, same, args[1], old)
             }

@@ -40,9 +40,7 @@ use crate::soften::{SoftenError, WIDE_ATOMIC_FIX, soften_where};
 use crate::traps::{self, Numbered};
 use module::Written;
 use vyre_foundation::diagnostic::Place;
-use vyre_foundation::ir::{
-    AtomicOp, ComputeOp, DataType, MemoryOrdering, Node, Program, ProgramParts, collective, walk,
-};
+use vyre_foundation::ir::{AtomicOp, ComputeOp, DataType, Node, Program, ProgramParts, walk};
 use vyre_foundation::opt::{self, Pass};
 use vyre_foundation::validate::{ValidProgram, validate};
 
@@ -257,7 +255,7 @@ pub fn lower_for_subgroups(
     let (mut refused, mut one_workgroup_only) = (None, false);
     walk(&parts.body.block, |_, _, node| {
         refused = refused.take().or(refusal(node, options));
-        one_workgroup_only |= takes_the_grid_together(node);
+        one_workgroup_only |= node.op().is_grid_wide();
     });
     if let Some(error) = refused {
         return Err(error);
@@ -298,8 +296,4 @@ fn refusal(node: &Node, options: &Options) -> Option<LowerError> {
         }
         _ => None,
     }
-}
-
-fn takes_the_grid_together(node: &Node) -> bool {
-    matches!(node, Node::Barrier { ordering: MemoryOrdering::GridSync } | collective!())
 }

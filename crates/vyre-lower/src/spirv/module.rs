@@ -3,9 +3,9 @@
 //! A buffer is an array of **cells**: words, pairs of words for 64-bit elements, or what a feature offers. Smaller elements
 //! lie in words. Buffers that lanes both write and read across barriers are coherent; others may be cached at will.
 
+use super::Options;
 use super::body::Emit;
 use super::words::{Arg, Id, Inst, Words};
-use super::{Options, takes_the_grid_together};
 use crate::bindings::{Bindings, ENTRY_POINT, LongTables, table_words};
 use spirv::{
     AddressingModel, BuiltIn, Capability, Decoration, ExecutionMode, ExecutionModel, MemoryModel, Op,
@@ -282,7 +282,7 @@ impl Module<'_> {
     fn uses(&self, id: BufferId) -> Uses {
         let mut uses = Uses::default();
         walk(&self.parts.body.block, |_, _, node| {
-            uses.barriers |= takes_the_grid_together(node);
+            uses.barriers |= node.op().is_grid_wide();
             match node {
                 Node::Load { buffer, .. } => uses.reads |= *buffer == id,
                 Node::Store { buffer, .. } => uses.writes |= *buffer == id,

@@ -10,54 +10,9 @@ use super::words::Id;
 use crate::bindings::ZERO_WORDS;
 use spirv::{MemorySemantics, Op, Scope, StorageClass};
 use vyre_foundation::ir::{
-    BufferId, BufferKind, ComputeOp, DataType, Literal, Operand, ReduceOp, SubgroupOp, Tile,
+    BufferId, BufferKind, ComputeOp, DataType, Exchange, Literal, Operand, ReduceOp, SubgroupOp, Sweep, Tile,
 };
 use vyre_foundation::scalar::identity;
-
-/// What a subgroup op does, apart from its name.
-#[derive(Clone, Copy)]
-enum Exchange {
-    Ballot,
-    Any,
-    All,
-    Take,
-    Match,
-    Reduce(ReduceOp),
-    Inclusive(ReduceOp),
-    Exclusive(ReduceOp),
-}
-
-const fn exchange(op: SubgroupOp) -> Exchange {
-    use Exchange::{Exclusive, Inclusive, Reduce};
-    match op {
-        SubgroupOp::Ballot => Exchange::Ballot,
-        SubgroupOp::Any => Exchange::Any,
-        SubgroupOp::All => Exchange::All,
-        SubgroupOp::Broadcast | SubgroupOp::Shuffle => Exchange::Take,
-        SubgroupOp::Match => Exchange::Match,
-        SubgroupOp::ReduceAdd => Reduce(ReduceOp::Add),
-        SubgroupOp::ReduceMul => Reduce(ReduceOp::Mul),
-        SubgroupOp::ReduceMin => Reduce(ReduceOp::Min),
-        SubgroupOp::ReduceMax => Reduce(ReduceOp::Max),
-        SubgroupOp::ReduceAnd => Reduce(ReduceOp::And),
-        SubgroupOp::ReduceOr => Reduce(ReduceOp::Or),
-        SubgroupOp::ReduceXor => Reduce(ReduceOp::Xor),
-        SubgroupOp::InclusiveAdd => Inclusive(ReduceOp::Add),
-        SubgroupOp::InclusiveMul => Inclusive(ReduceOp::Mul),
-        SubgroupOp::InclusiveMin => Inclusive(ReduceOp::Min),
-        SubgroupOp::InclusiveMax => Inclusive(ReduceOp::Max),
-        SubgroupOp::InclusiveAnd => Inclusive(ReduceOp::And),
-        SubgroupOp::InclusiveOr => Inclusive(ReduceOp::Or),
-        SubgroupOp::InclusiveXor => Inclusive(ReduceOp::Xor),
-        SubgroupOp::ExclusiveAdd => Exclusive(ReduceOp::Add),
-        SubgroupOp::ExclusiveMul => Exclusive(ReduceOp::Mul),
-        SubgroupOp::ExclusiveMin => Exclusive(ReduceOp::Min),
-        SubgroupOp::ExclusiveMax => Exclusive(ReduceOp::Max),
-        SubgroupOp::ExclusiveAnd => Exclusive(ReduceOp::And),
-        SubgroupOp::ExclusiveOr => Exclusive(ReduceOp::Or),
-        SubgroupOp::ExclusiveXor => Exclusive(ReduceOp::Xor),
-    }
-}
 
 impl Emit<'_, '_> {
     /// Orders workgroup and storage memory among the lanes of the workgroup.
@@ -214,7 +169,7 @@ impl Emit<'_, '_> {
         let x = self.operand(args[0]);
         let (me, width) = (self.local_index(), self.subgroup_width());
         let zero = self.word(0);
-        match exchange(op) {
+        match op.exchange() {
             Exchange::Ballot => self.votes(source, x, None),
             Exchange::Match => self.votes(source, x, Some(x)),
             Exchange::Any => {
@@ -233,9 +188,9 @@ impl Emit<'_, '_> {
                 let other = self.word_op(Op::BitwiseOr, &[first, lane]);
                 self.taken(ty, x, other)
             }
-            Exchange::Reduce(fold) => self.folded(fold, ty, x, true),
-            Exchange::Inclusive(fold) => self.folded(fold, ty, x, false),
-            Exchange::Exclusive(fold) => {
+            Exchange::Fold(Sweep::Reduce, fold) => self.folded(fold, ty, x, true),
+            Exchange::Fold(Sweep::Inclusive, fold) => self.folded(fold, ty, x, false),
+            Exchange::Fold(Sweep::Exclusive, fold) => {
                 let scanned = self.folded(fold, ty, x, false);
                 let one = self.word(1);
                 let above = self.integer(ComputeOp::Max, DataType::U32, &[me, one]);

@@ -5,8 +5,8 @@ use super::module::{Module, Text, word};
 use super::names::Names;
 use super::{Form, subgroup_width};
 use vyre_foundation::ir::{
-    AtomicOp, Axis, Block, Body as Lines, BufferId, BuiltinOp, ComputeOp, DataType, Literal, Local, Node,
-    Operand, Value, collective, walk,
+    AtomicOp, Axis, Block, Body as Lines, BufferId, BuiltinOp, DataType, Literal, Local, Node, Operand,
+    Value, collective, walk,
 };
 
 pub(super) struct Body<'m, 'p> {
@@ -282,23 +282,18 @@ impl<'m, 'p> Body<'m, 'p> {
         };
         let loaded = self.load(ty, buffer, index);
         self.text.line(format!("let {old} = {loaded};"));
-        let fold = match op {
-            AtomicOp::Add => ComputeOp::Add,
-            AtomicOp::Sub => ComputeOp::Sub,
-            AtomicOp::Min => ComputeOp::Min,
-            AtomicOp::Max => ComputeOp::Max,
-            AtomicOp::And => ComputeOp::And,
-            AtomicOp::Or => ComputeOp::Or,
-            AtomicOp::Xor => ComputeOp::Xor,
-            AtomicOp::Exchange => return self.store(ty, buffer, index, &args[0]),
-            AtomicOp::CompareExchange => {
+        match op.op() {
+            Some(fold) => {
+                let folded = self.compute(fold, ty, &[&old, &args[0]]);
+                self.store(ty, buffer, index, &folded);
+            }
+            None if op == AtomicOp::Exchange => self.store(ty, buffer, index, &args[0]),
+            None => {
                 self.text.open(format!("if (all({old} == {})) {{", args[0]));
                 self.store(ty, buffer, index, &args[1]);
-                return self.text.close("}");
+                self.text.close("}");
             }
-        };
-        let folded = self.compute(fold, ty, &[&old, &args[0]]);
-        self.store(ty, buffer, index, &folded);
+        }
     }
 
     fn var(&mut self, local: Local, ty: DataType, len: Option<u32>, init: Operand) {

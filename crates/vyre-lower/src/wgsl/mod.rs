@@ -36,7 +36,7 @@ use crate::nesting::nesting;
 use crate::soften::{SoftenError, WIDE_ATOMIC_FIX, softened};
 use crate::traps::{self, Numbered};
 use vyre_foundation::diagnostic::Place;
-use vyre_foundation::ir::{DataType, MemoryOrdering, Node, ProgramParts, collective, walk};
+use vyre_foundation::ir::{DataType, Node, ProgramParts, walk};
 use vyre_foundation::opt::{self, Pass, optimise_with};
 use vyre_foundation::validate::ValidProgram;
 
@@ -220,7 +220,7 @@ pub fn lower(program: &ValidProgram, options: &Options) -> Result<Shader, LowerE
     walk(&parts.body.block, |site, depth, node| {
         deepest = deepest.max(depth);
         refused = refused.take().or(refusal(options.form, node));
-        shader.one_workgroup_only |= takes_the_grid_together(node);
+        shader.one_workgroup_only |= node.op().is_grid_wide();
         if let (Node::Trap { code }, Form::Grid | Form::OneWorkgroup) = (node, options.form) {
             shader.traps.push((site, *code));
         }
@@ -257,10 +257,6 @@ fn refusal(form: Form, node: &Node) -> Option<LowerError> {
         }
         _ => None,
     }
-}
-
-fn takes_the_grid_together(node: &Node) -> bool {
-    matches!(node, Node::Barrier { ordering: MemoryOrdering::GridSync } | collective!())
 }
 
 /// The logical subgroup width; 1 where none is declared.

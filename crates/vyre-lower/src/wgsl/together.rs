@@ -7,52 +7,10 @@ use super::body::Body;
 use super::compute::{from_words, literal, to_words};
 use super::subgroup_width;
 use vyre_foundation::ir::{
-    BufferId, ComputeOp, DataType, Literal, MemoryOrdering, Node, Operand, ReduceOp, SubgroupOp, Value,
+    BufferId, ComputeOp, DataType, Exchange, Literal, MemoryOrdering, Node, Operand, ReduceOp, SubgroupOp,
+    Sweep, Value,
 };
 use vyre_foundation::scalar::identity;
-
-/// What a subgroup op does, apart from its name.
-enum Exchange {
-    Ballot,
-    Any,
-    All,
-    Take,
-    Match,
-    Reduce(ReduceOp),
-    Inclusive(ReduceOp),
-    Exclusive(ReduceOp),
-}
-
-fn exchange(op: SubgroupOp) -> Exchange {
-    match op {
-        SubgroupOp::Ballot => Exchange::Ballot,
-        SubgroupOp::Any => Exchange::Any,
-        SubgroupOp::All => Exchange::All,
-        SubgroupOp::Broadcast | SubgroupOp::Shuffle => Exchange::Take,
-        SubgroupOp::Match => Exchange::Match,
-        SubgroupOp::ReduceAdd => Exchange::Reduce(ReduceOp::Add),
-        SubgroupOp::ReduceMul => Exchange::Reduce(ReduceOp::Mul),
-        SubgroupOp::ReduceMin => Exchange::Reduce(ReduceOp::Min),
-        SubgroupOp::ReduceMax => Exchange::Reduce(ReduceOp::Max),
-        SubgroupOp::ReduceAnd => Exchange::Reduce(ReduceOp::And),
-        SubgroupOp::ReduceOr => Exchange::Reduce(ReduceOp::Or),
-        SubgroupOp::ReduceXor => Exchange::Reduce(ReduceOp::Xor),
-        SubgroupOp::InclusiveAdd => Exchange::Inclusive(ReduceOp::Add),
-        SubgroupOp::InclusiveMul => Exchange::Inclusive(ReduceOp::Mul),
-        SubgroupOp::InclusiveMin => Exchange::Inclusive(ReduceOp::Min),
-        SubgroupOp::InclusiveMax => Exchange::Inclusive(ReduceOp::Max),
-        SubgroupOp::InclusiveAnd => Exchange::Inclusive(ReduceOp::And),
-        SubgroupOp::InclusiveOr => Exchange::Inclusive(ReduceOp::Or),
-        SubgroupOp::InclusiveXor => Exchange::Inclusive(ReduceOp::Xor),
-        SubgroupOp::ExclusiveAdd => Exchange::Exclusive(ReduceOp::Add),
-        SubgroupOp::ExclusiveMul => Exchange::Exclusive(ReduceOp::Mul),
-        SubgroupOp::ExclusiveMin => Exchange::Exclusive(ReduceOp::Min),
-        SubgroupOp::ExclusiveMax => Exchange::Exclusive(ReduceOp::Max),
-        SubgroupOp::ExclusiveAnd => Exchange::Exclusive(ReduceOp::And),
-        SubgroupOp::ExclusiveOr => Exchange::Exclusive(ReduceOp::Or),
-        SubgroupOp::ExclusiveXor => Exchange::Exclusive(ReduceOp::Xor),
-    }
-}
 
 impl Body<'_, '_> {
     pub(super) fn together(&mut self, node: &Node) {
@@ -150,7 +108,7 @@ impl Body<'_, '_> {
         let voted = |body: &mut Self, wanted: &str| {
             format!("{}(local_index, {width}u, {words}, {wanted})", body.module.helper("same_lanes"))
         };
-        let expression = match exchange(op) {
+        let expression = match op.exchange() {
             Exchange::Ballot => voted(self, "vec2u(1u, 0u)"),
             Exchange::Any => format!("{} != 0u", voted(self, "vec2u(1u, 0u)")),
             Exchange::All => format!("{} == 0u", voted(self, "vec2u()")),
@@ -160,9 +118,9 @@ impl Body<'_, '_> {
                 let other = format!("(local_index & {}u) + ({lane} & {}u)", !(width - 1), width - 1);
                 self.taken(ty, &other, &words)
             }
-            Exchange::Reduce(fold) => self.reduce(fold, ty, &value),
-            Exchange::Inclusive(fold) => self.scan(fold, ty, &value),
-            Exchange::Exclusive(fold) => {
+            Exchange::Fold(Sweep::Reduce, fold) => self.reduce(fold, ty, &value),
+            Exchange::Fold(Sweep::Inclusive, fold) => self.scan(fold, ty, &value),
+            Exchange::Fold(Sweep::Exclusive, fold) => {
                 let scanned = self.scan(fold, ty, &value);
                 let below = self.taken(ty, "max(local_index, 1u) - 1u", &to_words(ty, &scanned));
                 let first = literal(Literal::from_bits(ty, identity(fold, ty)));

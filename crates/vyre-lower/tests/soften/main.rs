@@ -46,7 +46,7 @@ fn float_left(parts: &ProgramParts) -> Option<String> {
             see(name, ty);
         }
         walk(&body.block, |_, _, node| {
-            see("a suffix", vyre_generate::suffix(node));
+            see("a suffix", node.suffix());
             if let Node::Var { ty, .. } = node {
                 see("a local", Some(*ty));
             }

@@ -65,15 +65,10 @@ pub(super) fn profile(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check {
     })?;
     let missing = OpId::all().find(|op| !driver.supported_ops().contains(op));
     let splits = driver.supports_resident_dispatch() || driver.allows_host_grid_sync_split();
-    if let Some(op) = missing.filter(|op| !(splits && is_grid_wide(*op))) {
+    if let Some(op) = missing.filter(|op| !(splits && op.is_grid_wide())) {
         return Err(problem(format!("`supported_ops` lacks `{op}`, and every op is mandatory")));
     }
     Ok(())
-}
-
-/// Ops that a split program does without.
-fn is_grid_wide(op: OpId) -> bool {
-    ["grid_barrier", "all_reduce", "all_gather", "reduce_scatter", "broadcast"].contains(&op.name())
 }
 
 /// `prepare` and `flush` may be called at any time.

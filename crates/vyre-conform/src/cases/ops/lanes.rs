@@ -62,20 +62,6 @@ fn builtin_batch(name: &str, op: BuiltinOp, workgroup: [u32; 3], grid: [u32; 3])
     script.batch(format!("{name}:grid={}x{}x{}:wg={x}x{y}x{z}", grid[0], grid[1], grid[2]), grid, &lines)
 }
 
-/// The computing op that an atomic does, where there is one.
-const fn computes(op: AtomicOp) -> Option<ComputeOp> {
-    Some(match op {
-        AtomicOp::Add => ComputeOp::Add,
-        AtomicOp::Sub => ComputeOp::Sub,
-        AtomicOp::Min => ComputeOp::Min,
-        AtomicOp::Max => ComputeOp::Max,
-        AtomicOp::And => ComputeOp::And,
-        AtomicOp::Or => ComputeOp::Or,
-        AtomicOp::Xor => ComputeOp::Xor,
-        AtomicOp::Exchange | AtomicOp::CompareExchange => return None,
-    })
-}
-
 fn atomic(at: usize, op: AtomicOp, ty: DataType) -> Group {
     let name = format!("op/{ty}/{}", op.info().name);
     Group::fixed(name.clone(), Level::Ops, track(&[ty]), move |plan| {
@@ -83,7 +69,7 @@ fn atomic(at: usize, op: AtomicOp, ty: DataType) -> Group {
         let optional = matches!(op, AtomicOp::Min | AtomicOp::Max) && ty.bits() == 64;
         let bare = !optional || plan.profile.features.contains(&Feature::AtomicMinMax64);
         let mut batches = vec![alone(plan, &name, at, op, ty, bare)];
-        if bare && computes(op).is_some() {
+        if bare && op.op().is_some() {
             batches.push(together(&name, at, op, ty));
         }
         batches
@@ -92,7 +78,7 @@ fn atomic(at: usize, op: AtomicOp, ty: DataType) -> Group {
 
 /// Old values, operands, and for `compare_exchange` what is expected.
 fn atomic_rows(plan: &Plan<'_>, op: AtomicOp, ty: DataType) -> Vec<Row> {
-    let instance = Instance { op: computes(op).unwrap_or(ComputeOp::Eq), ty, source: ty };
+    let instance = Instance { op: op.op().unwrap_or(ComputeOp::Eq), ty, source: ty };
     let mut rows = instance.edge();
     rows.extend(instance.special());
     let step = plan.pick(3, 1);

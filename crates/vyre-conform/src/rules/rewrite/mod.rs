@@ -78,7 +78,7 @@ impl Place {
         match self {
             Place::Program => false,
             Place::Op(op) => node.op() == op,
-            Place::Typed(op, ty) => node.op() == op && vyre_generate::suffix(node) == Some(ty) && !bytes,
+            Place::Typed(op, ty) => node.op() == op && node.suffix() == Some(ty) && !bytes,
             Place::Axis(of, along) => {
                 matches!(node, Node::Builtin { op, axis: Some(axis), .. } if (*op, *axis) == (of, along))
             }

@@ -6,7 +6,7 @@ use crate::failure::Cause;
 use ComputeOp as Op;
 use vyre_foundation::ir::{
     Args, AtomicOp, BufferId, BuiltinOp, ComputeOp, DataType, MemoryOrdering, Node, OpId, Operand, ReduceOp,
-    SubgroupOp, SyncOp, Value,
+    SubgroupOp, Sweep, SyncOp, Value,
 };
 
 pub(super) const REWRITES: &[Rewrite] = &[
@@ -129,18 +129,18 @@ pub(super) const REWRITES: &[Rewrite] = &[
     ),
     Rewrite::lines("inclusive-and-exclusive-swapped", Cause::SubgroupWidth, scans, |lines, node| {
         let (result, op, ty, args) = subgroup(node)?;
-        let op = match kind(op)? {
-            (Fold::Inclusive, fold) => find(Fold::Exclusive, fold),
-            (Fold::Exclusive, fold) => find(Fold::Inclusive, fold),
-            (Fold::Reduce, _) => return None,
+        let op = match op.fold()? {
+            (Sweep::Inclusive, fold) => find(Sweep::Exclusive, fold),
+            (Sweep::Exclusive, fold) => find(Sweep::Inclusive, fold),
+            (Sweep::Reduce, _) => return None,
         };
         lines.push(Node::Subgroup { result, op, ty, args: args.clone() });
         Some(())
     }),
     Rewrite::lines("prefix-instead-of-all", Cause::SubgroupWidth, reductions, |lines, node| {
         let (result, op, ty, args) = subgroup(node)?;
-        let (Fold::Reduce, fold) = kind(op)? else { return None };
-        lines.push(Node::Subgroup { result, op: find(Fold::Inclusive, fold), ty, args: args.clone() });
+        let (Sweep::Reduce, fold) = op.fold()? else { return None };
+        lines.push(Node::Subgroup { result, op: find(Sweep::Inclusive, fold), ty, args: args.clone() });
         Some(())
     }),
     Rewrite::lines("first-lane-gets-its-own", Cause::SubgroupWidth, exclusives, |lines, node| {
@@ -345,30 +345,8 @@ fn smaller(lines: &mut Lines<'_>, node: &Node, by: [u32; 3]) -> Option<()> {
     Some(())
 }
 
-/// Which lanes a fold covers.
-#[derive(Clone, Copy, PartialEq)]
-enum Fold {
-    Reduce,
-    Inclusive,
-    Exclusive,
-}
-
-/// What a subgroup op folds, and how; `None` for the others.
-fn kind(op: SubgroupOp) -> Option<(Fold, ReduceOp)> {
-    let name = op.info().name.strip_prefix("subgroup_")?;
-    let (kind, fold) = name.split_once('_')?;
-    let fold = ReduceOp::ALL.into_iter().find(|known| known.name() == fold)?;
-    let kind = match kind {
-        "reduce" => Fold::Reduce,
-        "inclusive" => Fold::Inclusive,
-        "exclusive" => Fold::Exclusive,
-        _ => return None,
-    };
-    Some((kind, fold))
-}
-
-fn find(wanted: Fold, fold: ReduceOp) -> SubgroupOp {
-    let found = SubgroupOp::ALL.iter().find(|op| kind(**op) == Some((wanted, fold)));
+fn find(wanted: Sweep, fold: ReduceOp) -> SubgroupOp {
+    let found = SubgroupOp::ALL.iter().find(|op| op.fold() == Some((wanted, fold)));
     *found.expect("every fold has all three forms")
 }
 
@@ -392,22 +370,22 @@ fn subgroups() -> Vec<Place> {
 }
 
 fn scans() -> Vec<Place> {
-    subgroup_places(|op| kind(op).is_some_and(|(kind, _)| kind != Fold::Reduce))
+    subgroup_places(|op| op.fold().is_some_and(|(kind, _)| kind != Sweep::Reduce))
 }
 
 fn reductions() -> Vec<Place> {
-    subgroup_places(|op| kind(op).is_some_and(|(kind, _)| kind == Fold::Reduce))
+    subgroup_places(|op| op.fold().is_some_and(|(kind, _)| kind == Sweep::Reduce))
 }
 
 fn exclusives() -> Vec<Place> {
-    subgroup_places(|op| kind(op).is_some_and(|(kind, _)| kind == Fold::Exclusive))
+    subgroup_places(|op| op.fold().is_some_and(|(kind, _)| kind == Sweep::Exclusive))
 }
 
 /// Exclusive scans whose first lane does not get zero.
 fn exclusives_from_something() -> Vec<Place> {
     let zero = [ReduceOp::Add, ReduceOp::Or, ReduceOp::Xor];
     let places = subgroup_places(|op| {
-        kind(op).is_some_and(|(kind, fold)| kind == Fold::Exclusive && !zero.contains(&fold))
+        op.fold().is_some_and(|(kind, fold)| kind == Sweep::Exclusive && !zero.contains(&fold))
     });
     // The least of the unsigned integers is zero.
     let is_zero = |place: &Place| matches!(place, Place::Typed(op, DataType::U32 | DataType::U64) if *op == id(SubgroupOp::ExclusiveMax));
@@ -419,7 +397,7 @@ fn exclusive_sums() -> Vec<Place> {
 }
 
 fn folds(folds: &[ReduceOp], types: &[DataType]) -> Vec<Place> {
-    let ops = SubgroupOp::ALL.iter().filter(|op| kind(**op).is_some_and(|(_, fold)| folds.contains(&fold)));
+    let ops = SubgroupOp::ALL.iter().filter(|op| op.fold().is_some_and(|(_, fold)| folds.contains(&fold)));
     ops.flat_map(|op| typed(id(*op), types)).collect()
 }
 
@@ -448,23 +426,23 @@ fn first_lane(lines: &mut Lines<'_>, node: &Node, gets: Operand) -> Option<()> {
 /// A fold in the order of the lanes.
 fn left_to_right(lines: &mut Lines<'_>, node: &Node) -> Option<()> {
     let (result, op, ty, args) = subgroup(node)?;
-    let (kind, fold) = kind(op)?;
+    let (kind, fold) = op.fold()?;
     let width = lines.parts.subgroup.filter(|width| *width > 2)?;
     let lane = lines.builtin(BuiltinOp::SubgroupLane, None);
     let mut sum = lines.subgroup(SubgroupOp::Shuffle, ty, [args[0], n(0)]);
     let mut mine = match kind {
-        Fold::Exclusive => bits(ty, vyre_foundation::scalar::identity(fold, ty)),
-        Fold::Inclusive | Fold::Reduce => sum,
+        Sweep::Exclusive => bits(ty, vyre_foundation::scalar::identity(fold, ty)),
+        Sweep::Inclusive | Sweep::Reduce => sum,
     };
     for other in 1..width {
         let before = sum;
         let value = lines.subgroup(SubgroupOp::Shuffle, ty, [args[0], n(other)]);
         sum = lines.compute(fold.op(), ty, [sum, value]);
         let here = lines.index(Op::Eq, lane, n(other));
-        let gets = if kind == Fold::Exclusive { before } else { sum };
+        let gets = if kind == Sweep::Exclusive { before } else { sum };
         mine = lines.compute(Op::Select, ty, [here, gets, mine]);
     }
-    let given = if kind == Fold::Reduce { sum } else { mine };
+    let given = if kind == Sweep::Reduce { sum } else { mine };
     lines.copy(result, ty, given);
     Some(())
 }
@@ -502,7 +480,7 @@ fn half_as_wide(lines: &mut Lines<'_>, node: &Node) -> Option<()> {
             });
         }
         _ => {
-            let (kind, fold) = kind(op)?;
+            let (kind, fold) = op.fold()?;
             let folded = fold_within(lines, (kind, fold), ty, args[0], half);
             lines.copy(result, ty, folded);
         }
@@ -513,7 +491,7 @@ fn half_as_wide(lines: &mut Lines<'_>, node: &Node) -> Option<()> {
 /// The language's own fold, over the lanes of a narrower subgroup.
 fn fold_within(
     lines: &mut Lines<'_>,
-    (kind, fold): (Fold, ReduceOp),
+    (kind, fold): (Sweep, ReduceOp),
     ty: DataType,
     value: Operand,
     width: u32,
@@ -523,7 +501,7 @@ fn fold_within(
     let mut x = value;
     let mut distance = 1;
     while distance < width {
-        if kind == Fold::Reduce {
+        if kind == Sweep::Reduce {
             let other = lines.index(Op::Xor, lane, n(distance));
             let other = lines.subgroup(SubgroupOp::Shuffle, ty, [x, other]);
             x = lines.compute(fold.op(), ty, [x, other]);
@@ -536,7 +514,7 @@ fn fold_within(
         }
         distance *= 2;
     }
-    if kind == Fold::Exclusive {
+    if kind == Sweep::Exclusive {
         let below = lines.index(Op::Sub, lane, n(1));
         let below = lines.subgroup(SubgroupOp::Shuffle, ty, [x, below]);
         let first = lines.index(Op::Eq, place, n(0));

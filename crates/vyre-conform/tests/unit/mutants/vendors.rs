@@ -167,7 +167,7 @@ impl Call<'_> {
         let parts = program.parts();
         let mut found = parts.buffers.iter().any(|buffer| buffer.ty == ty);
         for body in parts.functions.iter().map(|function| &function.body).chain([&parts.body]) {
-            walk(&body.block, |_, _, node| found |= vyre_generate::suffix(node) == Some(ty));
+            walk(&body.block, |_, _, node| found |= node.suffix() == Some(ty));
         }
         found
     }

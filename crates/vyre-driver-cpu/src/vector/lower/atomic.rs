@@ -27,7 +27,7 @@ impl Lower<'_> {
     pub(super) fn atomic(&mut self, line: Atomic<'_>, wanted: bool, site: u32) -> Option<Lanes> {
         let Atomic { ty, buffer, index, args, .. } = line;
         let elem = super::memory::elem(ty);
-        if let (false, Some(fold), Some(index)) = (wanted, folds(line.op), self.flat(index)) {
+        if let (false, Some(fold), Some(index)) = (wanted, line.op.fold(), self.flat(index)) {
             self.atomic_one(&line, elem, fold, index, site);
             return None;
         }
@@ -268,19 +268,6 @@ impl Lower<'_> {
         let rest = self.b.int(IntOp::And, bits, below);
         self.b.jump(head, &[rest]);
         self.b.begin(exit);
-    }
-}
-
-/// How values for one element may be joined before they meet it, if they may.
-fn folds(op: AtomicOp) -> Option<ReduceOp> {
-    match op {
-        AtomicOp::Add | AtomicOp::Sub => Some(ReduceOp::Add),
-        AtomicOp::And => Some(ReduceOp::And),
-        AtomicOp::Or => Some(ReduceOp::Or),
-        AtomicOp::Xor => Some(ReduceOp::Xor),
-        AtomicOp::Min => Some(ReduceOp::Min),
-        AtomicOp::Max => Some(ReduceOp::Max),
-        AtomicOp::Exchange | AtomicOp::CompareExchange => None,
     }
 }
 

@@ -6,10 +6,9 @@
 //! used in a later run lives in memory between them, or is computed again where that is cheap.
 
 use super::Shape;
-use super::subgroup::is_reduction;
 use vyre_foundation::ir::{
-    Block, BufferId, BufferKind, BuiltinOp, ComputeOp, DataType, Node, Operand, ProgramParts, Value,
-    collective, control, value_types, walk,
+    Block, BufferId, BufferKind, BuiltinOp, ComputeOp, DataType, Exchange, MemoryOrdering, Node, Operand,
+    ProgramParts, Sweep, Value, value_types, walk,
 };
 use vyre_foundation::opt::range;
 use vyre_foundation::validate::ValidProgram;
@@ -250,7 +249,9 @@ impl<'a> Plan<'a> {
                         matches!(node, Node::UniformLoad { .. }) || operands
                     }
                     Node::Builtin { result, .. } => levels.value(*result) != Level::Varying,
-                    Node::Subgroup { op, .. } => one_subgroup && is_reduction(*op),
+                    Node::Subgroup { op, .. } => {
+                        one_subgroup && matches!(op.exchange(), Exchange::Fold(Sweep::Reduce, _))
+                    }
                     Node::Load { buffer, .. } => operands && !parts.buffer(*buffer).is_writable(),
                     Node::Get { local, index: None, .. } => locals[local.index()].uniform,
                     Node::For { lo, .. } => {
@@ -381,7 +382,7 @@ impl<'a> Plan<'a> {
         let mut site = first;
         for node in block {
             let info = self.lines[site as usize];
-            let mut marked = synchronises(node);
+            let mut marked = meets(node);
             if matches!(node, Node::For { .. }) {
                 loops.push(site);
             }
@@ -606,25 +607,8 @@ impl<'a> Plan<'a> {
 
 /// Whether the lanes of a workgroup meet at this line. Subgroups are smaller than the vectors in flight, so their ops
 /// and barriers need no meeting.
-fn synchronises(node: &Node) -> bool {
-    match node {
-        Node::UniformLoad { .. } | Node::Mma { .. } => true,
-        Node::Barrier { ordering } => *ordering != vyre_foundation::ir::MemoryOrdering::Subgroup,
-        collective!() => true,
-        Node::Compute { .. }
-        | Node::Builtin { .. }
-        | Node::Subgroup { .. }
-        | Node::Load { .. }
-        | Node::Store { .. }
-        | Node::Len { .. }
-        | Node::Atomic { .. }
-        | Node::Var { .. }
-        | Node::Get { .. }
-        | Node::Set { .. }
-        | Node::IndirectDispatch { .. }
-        | Node::Trap { .. }
-        | control!() => false,
-    }
+fn meets(node: &Node) -> bool {
+    node.together().is_some_and(|lanes| lanes != MemoryOrdering::Subgroup)
 }
 
 /// Numbers runs in textual order; a group-level line has a number of its own.

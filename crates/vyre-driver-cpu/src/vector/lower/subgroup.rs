@@ -7,14 +7,7 @@ use super::cast::one;
 use super::{Lanes, Lower, Val};
 use crate::vector::code::{Elem, Indexed, IntCond, IntOp, Kind, Op, Reg, ShiftOp};
 use smallvec::SmallVec;
-use vyre_foundation::ir::{Args, DataType, ReduceOp, SubgroupOp};
-
-/// How a fold runs over a subgroup.
-enum Sweep {
-    Reduce,
-    Inclusive,
-    Exclusive,
-}
+use vyre_foundation::ir::{Args, DataType, Exchange, ReduceOp, SubgroupOp, Sweep};
 
 impl Lower<'_> {
     fn width(&self) -> u32 {
@@ -24,38 +17,33 @@ impl Lower<'_> {
     pub(super) fn subgroup(&mut self, op: SubgroupOp, ty: DataType, args: &Args) -> Val {
         let operand_ty = self.plan.ty(args[0]);
         let x = self.vectors(args[0]);
-        let lanes = match op {
-            SubgroupOp::Ballot => self.ballot(&x),
-            SubgroupOp::Any => {
+        let lanes = match op.exchange() {
+            Exchange::Ballot => self.ballot(&x),
+            Exchange::Any => {
                 let bits = self.ballot(&x);
                 let zero = self.b.const_(Kind::V32, 0);
                 bits.into_iter().map(|bits| self.b.cmp(IntCond::Ne, bits, zero)).collect()
             }
-            SubgroupOp::All => {
+            Exchange::All => {
                 let bits = self.ballot(&x);
                 let full = self.b.const_(Kind::V32, u64::MAX >> (64 - self.width()));
                 bits.into_iter().map(|bits| self.b.cmp(IntCond::Eq, bits, full)).collect()
             }
-            SubgroupOp::Broadcast | SubgroupOp::Shuffle => {
+            Exchange::Take => {
                 let from = self.vectors(args[1]);
                 self.shuffle(operand_ty, &x, &from)
             }
-            SubgroupOp::Match => self.match_lanes(operand_ty, &x),
-            folding => {
-                let (fold, sweep) = fold_of(folding);
-                match sweep {
-                    Sweep::Reduce => self.reduce(fold, ty, x),
-                    Sweep::Inclusive => self.inclusive(fold, ty, x),
-                    Sweep::Exclusive => self.exclusive(fold, ty, x),
-                }
-            }
+            Exchange::Match => self.match_lanes(operand_ty, &x),
+            Exchange::Fold(Sweep::Reduce, fold) => self.reduce(fold, ty, x),
+            Exchange::Fold(Sweep::Inclusive, fold) => self.inclusive(fold, ty, x),
+            Exchange::Fold(Sweep::Exclusive, fold) => self.exclusive(fold, ty, x),
         };
         Val::Varying(lanes, None)
     }
 
     /// A reduction over a workgroup that is one subgroup, as one register for all lanes.
     pub(super) fn reduce_all(&mut self, op: SubgroupOp, ty: DataType, args: &Args) -> Reg {
-        let (fold, _) = fold_of(op);
+        let (_, fold) = op.fold().expect("only reductions are the same for all lanes");
         let lanes = self.vectors(args[0]);
         let first = self.reduce(fold, ty, lanes)[0];
         let reg = self.join_reg(first, ty);
@@ -343,51 +331,5 @@ pub(super) fn identity(fold: ReduceOp, ty: DataType) -> u64 {
                 0
             }
         }
-    }
-}
-
-/// Whether all lanes of a subgroup get the same.
-pub(super) fn is_reduction(op: SubgroupOp) -> bool {
-    matches!(
-        op,
-        SubgroupOp::ReduceAdd
-            | SubgroupOp::ReduceMul
-            | SubgroupOp::ReduceMin
-            | SubgroupOp::ReduceMax
-            | SubgroupOp::ReduceAnd
-            | SubgroupOp::ReduceOr
-            | SubgroupOp::ReduceXor
-    )
-}
-
-fn fold_of(op: SubgroupOp) -> (ReduceOp, Sweep) {
-    match op {
-        SubgroupOp::ReduceAdd => (ReduceOp::Add, Sweep::Reduce),
-        SubgroupOp::ReduceMul => (ReduceOp::Mul, Sweep::Reduce),
-        SubgroupOp::ReduceMin => (ReduceOp::Min, Sweep::Reduce),
-        SubgroupOp::ReduceMax => (ReduceOp::Max, Sweep::Reduce),
-        SubgroupOp::ReduceAnd => (ReduceOp::And, Sweep::Reduce),
-        SubgroupOp::ReduceOr => (ReduceOp::Or, Sweep::Reduce),
-        SubgroupOp::ReduceXor => (ReduceOp::Xor, Sweep::Reduce),
-        SubgroupOp::InclusiveAdd => (ReduceOp::Add, Sweep::Inclusive),
-        SubgroupOp::InclusiveMul => (ReduceOp::Mul, Sweep::Inclusive),
-        SubgroupOp::InclusiveMin => (ReduceOp::Min, Sweep::Inclusive),
-        SubgroupOp::InclusiveMax => (ReduceOp::Max, Sweep::Inclusive),
-        SubgroupOp::InclusiveAnd => (ReduceOp::And, Sweep::Inclusive),
-        SubgroupOp::InclusiveOr => (ReduceOp::Or, Sweep::Inclusive),
-        SubgroupOp::InclusiveXor => (ReduceOp::Xor, Sweep::Inclusive),
-        SubgroupOp::ExclusiveAdd => (ReduceOp::Add, Sweep::Exclusive),
-        SubgroupOp::ExclusiveMul => (ReduceOp::Mul, Sweep::Exclusive),
-        SubgroupOp::ExclusiveMin => (ReduceOp::Min, Sweep::Exclusive),
-        SubgroupOp::ExclusiveMax => (ReduceOp::Max, Sweep::Exclusive),
-        SubgroupOp::ExclusiveAnd => (ReduceOp::And, Sweep::Exclusive),
-        SubgroupOp::ExclusiveOr => (ReduceOp::Or, Sweep::Exclusive),
-        SubgroupOp::ExclusiveXor => (ReduceOp::Xor, Sweep::Exclusive),
-        SubgroupOp::Ballot
-        | SubgroupOp::Any
-        | SubgroupOp::All
-        | SubgroupOp::Broadcast
-        | SubgroupOp::Shuffle
-        | SubgroupOp::Match => unreachable!("not folds"),
     }
 }

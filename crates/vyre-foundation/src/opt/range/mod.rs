@@ -14,9 +14,7 @@ mod interval;
 
 use super::Pass;
 use super::edit::{Replacements, Surroundings, each_body, ends_in_jump, is_jump, literal};
-use crate::ir::{
-    Block, Body, ComputeOp, DataType, FunctionId, Node, Operand, ProgramParts, collective, control,
-};
+use crate::ir::{Block, Body, ComputeOp, DataType, FunctionId, Node, Operand, ProgramParts};
 use crate::validate::ValidProgram;
 use env::Env;
 
@@ -118,37 +116,26 @@ impl Analysis<'_> {
         self.env.back_to(mark);
     }
 
+    /// Whether a line has accesses, and all of them are inside.
     fn stays_in_bounds(&self, node: &Node) -> bool {
-        match node {
-            Node::Load { ty, buffer, index, .. } => {
-                let bytes_of_word = *ty == DataType::U32 && self.around.buffer(*buffer).ty == DataType::U8;
-                self.env.in_buffer(*buffer, *index, if bytes_of_word { 4 } else { 1 })
-            }
-            Node::UniformLoad { buffer, index, .. }
-            | Node::Store { buffer, index, .. }
-            | Node::Atomic { buffer, index, .. } => self.env.in_buffer(*buffer, *index, 1),
-            Node::Get { local, index: Some(index), .. } | Node::Set { local, index: Some(index), .. } => {
-                self.env.in_array(*local, *index)
-            }
-            Node::Mma { m, n, k, c, a, b } => {
-                let [m, n, k] = [m, n, k].map(|extent| u64::from(*extent));
-                [(c, m * n), (a, m * k), (b, n * k)]
-                    .into_iter()
-                    .all(|(tile, count)| self.env.in_buffer(tile.buffer, tile.offset, count))
-            }
-            Node::Get { index: None, .. }
-            | Node::Set { index: None, .. }
-            | Node::Compute { .. }
-            | Node::Builtin { .. }
-            | Node::Subgroup { .. }
-            | Node::Len { .. }
-            | Node::Var { .. }
-            | Node::Barrier { .. }
-            | Node::IndirectDispatch { .. }
-            | Node::Trap { .. }
-            | collective!()
-            | control!() => false,
+        if let (Some(local), Some(index)) = (node.local(), node.local_index()) {
+            return self.env.in_array(local, index);
         }
+        let mut counts = [1; 3];
+        if let Node::Mma { m, n, k, .. } = node {
+            let [m, n, k] = [m, n, k].map(|extent| u64::from(*extent));
+            counts = [m * n, m * k, n * k];
+        } else if let Node::Load { ty: DataType::U32, buffer, .. } = node
+            && self.around.buffer(*buffer).ty == DataType::U8
+        {
+            counts[0] = 4;
+        }
+        let (mut counts, mut inside) = (counts.into_iter(), None);
+        node.for_each_element(|buffer, index| {
+            let here = counts.next().is_some_and(|count| self.env.in_buffer(buffer, index, count));
+            inside = Some(inside.unwrap_or(true) && here);
+        });
+        inside.unwrap_or(false)
     }
 }
 

@@ -1,21 +1,87 @@
-//! One submission, from its encoder to its bytes.
+//! One submission, from its encoder to its bytes: one encoder, one submission, one wait.
+//!
+//! What a launch needs beside its buffers is made once and kept: the launch words by their contents, bind groups by the
+//! launch and its buffers. So the same dispatch again prepares nothing.
 
-use crate::kernel::Kernel;
+use crate::compile::Kernel;
+use crate::device::{Kept, Wgpu};
 use crate::memory::{Kind, Mapped, Memory};
-use crate::submit::{Bound, Clock, TIMES_BYTES, Wgpu};
-use rustc_hash::FxHashSet;
-use std::sync::Arc;
-use std::time::Instant;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use vyre_driver::BackendError;
 use vyre_driver::queue::{Launch, Read, Stop, Times, Work};
-use wgpu::MapMode;
+use wgpu::{BufferUsages, Features, MapMode};
 
+/// How long a kernel that should end may still take to end by itself: there is no way to stop one, and some drivers compile
+/// it only now.
+const GRACE: Duration = Duration::from_secs(10);
+/// Between looks at a device whose work someone may want to end.
+const PAUSE_MIN: Duration = Duration::from_micros(10);
+const PAUSE_MAX: Duration = Duration::from_millis(1);
+/// How long to look again and again at a device before sleeping: to be woken takes as long as a small dispatch. A software
+/// device computes on the core that this would take.
+const SPIN: Duration = Duration::from_micros(100);
+/// Launches whose bind groups are kept.
+const KEPT_MAX: usize = 1024;
+/// Launch words that are kept, those of a thousand launches or so.
+const WORDS_BYTES: u64 = 256 << 10;
 /// Launches in one command buffer. More go in several, each waited for.
 const LAUNCHES_MAX: usize = 4096;
 /// Uploads of so many bytes at most go through memory that is kept for that. For more, wgpu allocates each time.
 const STAGED_BYTES_MAX: usize = 256 << 20;
 /// Copies go by whole words.
-pub(crate) const WORD: usize = 4;
+const WORD: usize = 4;
+
+/// Bytes of two timestamps, and where a query set may be resolved to.
+const TIMES_BYTES: u64 = 16;
+
+/// What a launch binds.
+pub(crate) struct Bound {
+    /// A bind group for each piece of the grid.
+    groups: Vec<Kept<wgpu::BindGroup>>,
+    words: Arc<Words>,
+}
+
+impl Bound {
+    /// The pieces of the grid: the bind group of each, and its workgroups.
+    fn pieces(&self) -> impl Iterator<Item = (&wgpu::BindGroup, [u32; 3])> {
+        self.groups.iter().map(|group| &**group).zip(self.words.pieces.iter().copied())
+    }
+}
+
+/// The launch words of a launch, those of one piece behind those of the other.
+struct Words {
+    buffer: Arc<Kept<wgpu::Buffer>>,
+    /// Where those of the first piece are.
+    offset: u64,
+    byte_len: u64,
+    /// The first words of each piece lie so far apart.
+    stride: u64,
+    /// Workgroups of each piece.
+    pieces: Vec<[u32; 3]>,
+}
+
+/// The launch words that are kept, by those of the first piece. Many share a buffer: what wgpu does for each pass grows with
+/// the number of buffers that the device has.
+#[derive(Default)]
+pub(crate) struct WordsKept {
+    all: FxHashMap<Vec<u32>, Arc<Words>>,
+    buffer: Option<Arc<Kept<wgpu::Buffer>>>,
+    used_bytes: u64,
+}
+
+/// What measures a submission.
+pub(crate) struct Clock {
+    pub(crate) queries: Kept<wgpu::QuerySet>,
+    pub(crate) resolved: Kept<wgpu::Buffer>,
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while a lock is held half-way through a change.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// What a submission has beside its work.
 pub(crate) struct Submission<'a> {
@@ -327,7 +393,7 @@ impl Wgpu {
     fn upload_in_place(&self, uploads: &[(&Memory, usize, &[u8])]) -> Result<(), BackendError> {
         let some = || uploads.iter().filter(|(.., bytes)| !bytes.is_empty());
         let mapped = Mapped::ask(&self.device, MapMode::Write, some().map(|(memory, ..)| *memory))?;
-        self.arrive(&mapped.awaited)?;
+        self.await_mapping(&mapped.awaited)?;
         for (memory, offset, bytes) in some() {
             mapped.view_mut(memory)?.slice(*offset..*offset + bytes.len()).copy_from_slice(bytes);
         }
@@ -360,4 +426,214 @@ impl Wgpu {
         words[offset - first..][..bytes.len()].copy_from_slice(bytes);
         write(first, &words)
     }
+}
+
+impl Wgpu {
+    /// The launch words of a launch, kept or made now.
+    fn words(&self, launch: &Launch<'_, Wgpu>) -> Result<Arc<Words>, BackendError> {
+        let elements: Vec<u32> = launch.admission.bound_lens().collect();
+        let key = launch.kernel.bindings.launch_words(launch.admission.grid, [0; 3], &elements);
+        let mut kept = lock(&self.words);
+        if let Some(words) = kept.all.get(&key) {
+            return Ok(Arc::clone(words));
+        }
+        let words = Arc::new(self.new_words(launch, &elements, &mut kept)?);
+        kept.all.insert(key, Arc::clone(&words));
+        Ok(words)
+    }
+
+    fn new_words(
+        &self,
+        launch: &Launch<'_, Wgpu>,
+        elements: &[u32],
+        kept: &mut WordsKept,
+    ) -> Result<Words, BackendError> {
+        let bindings = &launch.kernel.bindings;
+        let byte_len = bindings.launch_vectors() as u64 * 16;
+        let stride =
+            byte_len.next_multiple_of(u64::from(self.device.limits.min_uniform_buffer_offset_alignment));
+        let (mut pieces, mut bytes) = (Vec::new(), Vec::new());
+        for (first, piece) in
+            cut(launch.admission.grid, self.device.limits.max_compute_workgroups_per_dimension)
+        {
+            let words = bindings.launch_words(launch.admission.grid, first, elements);
+            bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+            pieces.push(piece);
+            bytes.resize(pieces.len() * stride as usize, 0);
+        }
+        let used_bytes = bytes.len() as u64;
+        let room = kept.buffer.take().filter(|buffer| kept.used_bytes + used_bytes <= buffer.size());
+        let buffer = match room {
+            Some(buffer) => buffer,
+            None => {
+                // What is bound still has the one before.
+                (kept.all, kept.used_bytes) = (FxHashMap::default(), 0);
+                let wanted = wgpu::BufferDescriptor {
+                    label: None,
+                    size: used_bytes.max(WORDS_BYTES),
+                    usage: BufferUsages::UNIFORM | BufferUsages::COPY_DST,
+                    mapped_at_creation: false,
+                };
+                let made = self.device.watched("launch words", || self.device.raw.create_buffer(&wanted))?;
+                Arc::new(self.device.kept(made))
+            }
+        };
+        let offset = kept.used_bytes;
+        self.device.watched("launch words", || self.device.queue.write_buffer(&buffer, offset, &bytes))?;
+        kept.used_bytes += used_bytes;
+        kept.buffer = Some(Arc::clone(&buffer));
+        Ok(Words { buffer, offset, byte_len, stride, pieces })
+    }
+
+    /// What a launch binds, kept or made now.
+    fn bound(&self, launch: &Launch<'_, Wgpu>, status: Option<&Memory>) -> Result<Arc<Bound>, BackendError> {
+        let status = status.filter(|_| launch.kernel.bindings.has_status);
+        // Ids of memory are behind the four words of the launch, each second word.
+        let mut key = Vec::with_capacity(4 + 2 * launch.buffers.len() + 1);
+        key.push(launch.kernel.id);
+        key.extend(launch.admission.grid.map(u64::from));
+        let byte_lens = launch.admission.bindings.iter().map(|binding| binding.byte_len as u64);
+        key.extend(launch.buffers.iter().zip(byte_lens).flat_map(|(memory, len)| [memory.buffer().id, len]));
+        key.extend(status.map(|status| status.buffer().id));
+        let mut kept = lock(&self.bound);
+        let gone = self.pool.gone();
+        if !gone.is_empty() {
+            kept.retain(|key, _| !key[4..].iter().step_by(2).any(|id| gone.contains(id)));
+        }
+        if let Some(bound) = kept.get(&key) {
+            return Ok(Arc::clone(bound));
+        }
+        let words = self.words(launch)?;
+        let groups = (0..words.pieces.len()).map(|piece| self.group(launch, &words, piece, status));
+        let bound = Arc::new(Bound { groups: groups.collect::<Result<_, _>>()?, words });
+        if kept.len() >= KEPT_MAX {
+            kept.clear();
+        }
+        kept.insert(key, Arc::clone(&bound));
+        Ok(bound)
+    }
+
+    fn group(
+        &self,
+        launch: &Launch<'_, Wgpu>,
+        words: &Words,
+        piece: usize,
+        status: Option<&Memory>,
+    ) -> Result<Kept<wgpu::BindGroup>, BackendError> {
+        let launch_words = wgpu::BindingResource::Buffer(wgpu::BufferBinding {
+            buffer: &words.buffer,
+            offset: words.offset + piece as u64 * words.stride,
+            size: wgpu::BufferSize::new(words.byte_len),
+        });
+        let memories = launch.buffers.iter().map(|memory| memory.raw());
+        let others = status.map(Memory::raw).into_iter().chain(launch.kernel.tables.as_deref());
+        let whole = wgpu::Buffer::as_entire_binding;
+        let resources = memories.map(whole).chain([launch_words]).chain(others.map(whole));
+        let entry = |(binding, resource)| wgpu::BindGroupEntry { binding: binding as u32, resource };
+        let entries: Vec<_> = resources.enumerate().map(entry).collect();
+        let layout = &launch.kernel.layout;
+        let wanted = wgpu::BindGroupDescriptor { label: None, layout, entries: &entries };
+        let group = self.device.watched("a bind group", || self.device.raw.create_bind_group(&wanted))?;
+        Ok(self.device.kept(group))
+    }
+
+    pub(crate) fn clock(&self) -> Result<Option<Clock>, BackendError> {
+        if !self.device.has(Features::TIMESTAMP_QUERY) {
+            return Ok(None);
+        }
+        if let Some(clock) = lock(&self.clocks).pop() {
+            return Ok(Some(clock));
+        }
+        let (queries, resolved) = self.device.watched("timestamps", || {
+            let queries = self.device.raw.create_query_set(&wgpu::QuerySetDescriptor {
+                label: None,
+                ty: wgpu::QueryType::Timestamp,
+                count: 2,
+            });
+            let resolved = self.device.raw.create_buffer(&wgpu::BufferDescriptor {
+                label: None,
+                size: TIMES_BYTES,
+                usage: BufferUsages::QUERY_RESOLVE | BufferUsages::COPY_SRC,
+                mapped_at_creation: false,
+            });
+            (queries, resolved)
+        })?;
+        Ok(Some(Clock { queries: self.device.kept(queries), resolved: self.device.kept(resolved) }))
+    }
+
+    /// Looks at a submission for a moment, and says whether it has ended.
+    fn ends_soon(&self, awaited: Option<&Arc<AtomicUsize>>) -> Result<bool, BackendError> {
+        let start = Instant::now();
+        while !self.device.adapter.is_software && start.elapsed() < SPIN {
+            let is_idle = self.device.look()?;
+            if awaited.map_or(is_idle, |awaited| awaited.load(Ordering::Acquire) == 0) {
+                return Ok(true);
+            }
+            // A look takes locks that other threads submit under.
+            (0..16).for_each(|_| std::hint::spin_loop());
+        }
+        Ok(false)
+    }
+
+    /// Waits for the host to get memory that nothing on the device uses.
+    fn await_mapping(&self, awaited: &AtomicUsize) -> Result<(), BackendError> {
+        while awaited.load(Ordering::Acquire) > 0 {
+            self.device.look()?;
+            // Another thread's look at the device may be the one that calls back.
+            if awaited.load(Ordering::Acquire) > 0 {
+                std::thread::sleep(PAUSE_MIN);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for a submission, and for what the host maps of it where something is awaited. What should end and does not is
+    /// abandoned.
+    fn wait(
+        &self,
+        index: &wgpu::SubmissionIndex,
+        awaited: Option<&Arc<AtomicUsize>>,
+        stop: &Stop<'_>,
+    ) -> Result<(), BackendError> {
+        if self.ends_soon(awaited)? {
+            return stop.reason().map_or(Ok(()), Err);
+        }
+        if !stop.is_possible() {
+            self.device.wait(index)?;
+            return awaited.map_or(Ok(()), |awaited| self.await_mapping(awaited));
+        }
+        let left = awaited.cloned().unwrap_or_else(|| Arc::new(AtomicUsize::new(1)));
+        if awaited.is_none() {
+            let left = Arc::clone(&left);
+            self.device.watched("a submission", || {
+                self.device.queue.on_submitted_work_done(move || left.store(0, Ordering::Release));
+            })?;
+        }
+        let mut stopped: Option<(BackendError, Instant)> = None;
+        let mut pause = PAUSE_MIN;
+        loop {
+            self.device.look()?;
+            if left.load(Ordering::Acquire) == 0 {
+                // Ended, but perhaps too late.
+                return stopped.map(|(reason, _)| reason).or_else(|| stop.reason()).map_or(Ok(()), Err);
+            }
+            match &stopped {
+                None => stopped = stop.reason().map(|reason| (reason, Instant::now())),
+                Some((reason, since)) if since.elapsed() > GRACE => {
+                    self.device.abandon(&format!("a kernel would not end: {reason}"));
+                    return Err(reason.clone());
+                }
+                Some(_) => {}
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+}
+
+/// The pieces of a grid that one launch takes: the first workgroup of each, and how many it has.
+fn cut(grid: [u32; 3], axis_max: u32) -> impl Iterator<Item = ([u32; 3], [u32; 3])> {
+    let steps = move |axis: usize| (0..grid[axis]).step_by(axis_max as usize);
+    let firsts = steps(2).flat_map(move |z| steps(1).flat_map(move |y| steps(0).map(move |x| [x, y, z])));
+    firsts.map(move |first| (first, [0, 1, 2].map(|axis| (grid[axis] - first[axis]).min(axis_max))))
 }

@@ -1,11 +1,23 @@
-//! A device's context: opening it, what it can do, and how it is lost.
+//! A device: opening it, what it can do, how it is lost, and how it takes the driver layer's work.
 #![allow(unsafe_code)]
 
 use crate::ID;
+use crate::compile::{self, Kernel};
+use crate::launch;
+use crate::memory::{Memory, Pool};
+use crate::stream::Stream;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use vyre_driver::BackendError;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use vyre_driver::pipeline::{DiskCache, cache_dir};
+use vyre_driver::queue::{About, Queue, Stop, Times, Work};
+use vyre_driver::{BackendError, DeviceProfile, DeviceTimingQuality};
+use vyre_foundation::limits;
+use vyre_foundation::validate::ValidProgram;
+
+const CACHE_BYTES_MAX: u64 = 256 << 20;
 
 /// A context of our own: losing and reopening it leaves other users of CUDA in the process alone.
 pub(crate) struct Context {
@@ -181,6 +193,165 @@ impl Facts {
             l2_bytes: number(Attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)?,
             cooperative: number(Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH)? > 0,
         })
+    }
+}
+
+/// How a device is opened.
+#[derive(Clone, Debug, Default)]
+pub struct CudaConfig {
+    /// Which device, as CUDA numbers them.
+    pub ordinal: u32,
+    /// Where compiled kernels are kept between processes; `None` keeps none.
+    pub cache: Option<PathBuf>,
+}
+
+impl CudaConfig {
+    /// The device that `VYRE_CUDA_DEVICE` numbers, or the first; `none` is none at all. Kernels are kept in `VYRE_CACHE`,
+    /// or in the user's directory for caches. An empty `VYRE_CACHE` keeps none.
+    pub fn from_env() -> Result<CudaConfig, BackendError> {
+        let ordinal = match std::env::var("VYRE_CUDA_DEVICE").as_deref() {
+            Err(_) => 0,
+            Ok("none") => {
+                return Err(BackendError::Unavailable {
+                    backend: ID.into(),
+                    reason: "VYRE_CUDA_DEVICE is `none`".into(),
+                    fix: "unset VYRE_CUDA_DEVICE".into(),
+                });
+            }
+            Ok(text) => text.parse().map_err(|_| {
+                BackendError::other(
+                    format!("VYRE_CUDA_DEVICE is `{}`", text.escape_debug()),
+                    "set it to a device's number, as `nvidia-smi` lists them",
+                )
+            })?,
+        };
+        Ok(CudaConfig { ordinal, cache: cache_dir(ID) })
+    }
+}
+
+/// An NVIDIA device that takes work.
+pub struct Cuda {
+    context: Arc<Context>,
+    pool: Arc<Pool>,
+    /// Streams that no submission uses now.
+    streams: Mutex<Vec<Stream>>,
+    cache: Option<DiskCache>,
+    config: CudaConfig,
+}
+
+impl Cuda {
+    pub(crate) fn open(config: &CudaConfig) -> Result<Cuda, BackendError> {
+        let context = Arc::new(Context::open(config.ordinal)?);
+        let cache = config.cache.as_ref().and_then(|dir| match DiskCache::open(dir, CACHE_BYTES_MAX) {
+            Ok(cache) => Some(cache),
+            Err(error) => {
+                tracing::warn!(%error, dir = %dir.display(), "kernels are not kept on disk. Fix: set VYRE_CACHE to a folder that you may write to");
+                None
+            }
+        });
+        let pool = Pool::new(Arc::clone(&context));
+        Ok(Cuda { context, pool, streams: Mutex::default(), cache, config: config.clone() })
+    }
+
+    fn streams(&self) -> MutexGuard<'_, Vec<Stream>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Queue for Cuda {
+    type Memory = Memory;
+    type Kernel = Kernel;
+
+    fn about(&self) -> About {
+        let facts = &self.context.facts;
+        let axes = [0, 1, 2].map(|axis| facts.axes_max[axis].min(limits::WORKGROUP_AXIS_MAX[axis]));
+        About {
+            id: ID,
+            version: env!("CARGO_PKG_VERSION"),
+            device: facts.name.clone(),
+            driver: facts.driver.clone(),
+            workgroups_max: i32::MAX as u32,
+            async_compute: true,
+            grid_sync: facts.cooperative,
+            profile: DeviceProfile {
+                supports_subgroup_ops: true,
+                supports_indirect_dispatch: true,
+                supports_f16: true,
+                supports_bf16: facts.sm >= 80,
+                supports_tensor_cores: facts.sm >= 80,
+                supports_trap_propagation: true,
+                has_mul_high: true,
+                has_subgroup_shuffle: true,
+                has_shared_memory: true,
+                max_native_int_width: 64,
+                max_workgroup_size: axes,
+                max_invocations_per_workgroup: facts.lanes_max.min(limits::WORKGROUP_LANES_MAX),
+                max_shared_memory_bytes: facts.shared_bytes_max,
+                max_storage_buffer_binding_size: facts.memory_bytes,
+                subgroup_size: 32,
+                compute_units: facts.compute_units,
+                regs_per_thread_max: facts.registers_max,
+                l2_cache_bytes: facts.l2_bytes,
+                timing_quality: DeviceTimingQuality::DeviceEvents,
+                supports_device_timestamps: true,
+                shared_memory_bank_count: 32,
+                shared_memory_bank_width_bytes: 4,
+                ..DeviceProfile::unknown(ID)
+            },
+        }
+    }
+
+    fn allocate(&self, byte_len: usize) -> Result<Memory, BackendError> {
+        self.pool.allocate(byte_len).map(Memory)
+    }
+
+    fn compile(&self, program: &ValidProgram, stoppable: bool) -> Result<Kernel, BackendError> {
+        compile::compile(&self.context, self.cache.as_ref(), program, stoppable)
+    }
+
+    fn submit(&self, work: Work<'_, Cuda>, stop: &Stop<'_>) -> Result<Times, BackendError> {
+        self.context.enter()?;
+        let kept = self.streams().pop();
+        let mut stream = match kept {
+            Some(stream) => stream,
+            None => Stream::new(&self.context, &self.pool)?,
+        };
+        let result = launch::submit(&mut stream, work, stop);
+        // What failed half-way may still be on the stream, and memory must not be reused under it. A kernel that does not
+        // end is not waited for: it lost the device, and its memory with it.
+        if result.is_ok() || !self.is_lost() && stream.wait().and_then(|()| stream.reset()).is_ok() {
+            self.streams().push(stream);
+        }
+        result
+    }
+
+    fn resident_workgroups(&self, kernel: &Kernel, lanes: u64) -> Result<u64, BackendError> {
+        if !self.context.facts.cooperative {
+            return Ok(0);
+        }
+        self.context.enter()?;
+        // SAFETY: the function belongs to a module that lives.
+        let of_each = unsafe {
+            result::occupancy::max_active_block_per_multiprocessor(
+                kernel.function,
+                lanes as i32,
+                kernel.shared_bytes as usize,
+            )
+        };
+        let of_each = of_each.map_err(|error| self.context.fault(error, "the occupancy"))?;
+        Ok(of_each.max(0) as u64 * u64::from(self.context.facts.compute_units))
+    }
+
+    fn is_lost(&self) -> bool {
+        self.context.is_lost()
+    }
+
+    fn lose(&self) {
+        self.context.lose();
+    }
+
+    fn reopen(&self) -> Result<Cuda, BackendError> {
+        Cuda::open(&self.config)
     }
 }
 

@@ -1,9 +1,8 @@
-//! A stream, with what a submission needs beside it. Each submission has a lane to itself, so those of several threads
-//! overlap.
+//! A stream, with what a submission needs beside it. Each submission has one to itself, so those of several threads overlap.
 #![allow(unsafe_code)]
 
 use crate::ID;
-use crate::context::Context;
+use crate::device::Context;
 use crate::memory::{Block, Pinned, Pool};
 use crate::transfer::Staging;
 use cudarc::driver::result::{self, DriverError};
@@ -12,10 +11,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use vyre_driver::BackendError;
 
-pub(crate) struct Lane {
+pub(crate) struct Stream {
     pub(crate) context: Arc<Context>,
-    pub(crate) stream: sys::CUstream,
-    /// Where the word to end goes while the other stream is busy.
+    pub(crate) raw: sys::CUstream,
+    /// Brings the cancel word while the other one is busy.
     aside: sys::CUstream,
     pub(crate) begin: Event,
     pub(crate) end: Event,
@@ -27,7 +26,7 @@ pub(crate) struct Lane {
 }
 
 // SAFETY: streams and events are handles that any thread may use while their context is current.
-unsafe impl Send for Lane {}
+unsafe impl Send for Stream {}
 
 /// How long a cancelled kernel, or a copy of a word, may take before the device counts as lost.
 pub(crate) const GRACE: Duration = Duration::from_secs(10);
@@ -44,34 +43,34 @@ const HOST_BYTES: usize = 64 << 10;
 /// What the trap word holds while nothing trapped.
 const NO_TRAP: u32 = u32::MAX;
 
-impl Lane {
-    pub(crate) fn new(context: &Arc<Context>, pool: &Arc<Pool>) -> Result<Lane, BackendError> {
+impl Stream {
+    pub(crate) fn new(context: &Arc<Context>, pool: &Arc<Pool>) -> Result<Stream, BackendError> {
         let fault = |error| context.fault(error, "a stream");
         let host = Pinned::new(context, HOST_BYTES)?;
-        // SAFETY: the word lies in memory of this lane, aligned, and nobody else knows it yet. All others are 0.
+        // SAFETY: the the word is in memory of this stream, aligned, and no other code has its address yet. All others are 0.
         unsafe { host.at(END_AT).cast::<u32>().write(1) };
-        let stream = || result::stream::create(result::stream::StreamKind::NonBlocking).map_err(fault);
-        let lane = Lane {
+        let create = || result::stream::create(result::stream::StreamKind::NonBlocking).map_err(fault);
+        let stream = Stream {
             begin: Event::new(context)?,
             end: Event::new(context)?,
             state: pool.allocate(STATE_BYTES)?,
             staging: Staging::default(),
-            stream: stream()?,
-            aside: stream()?,
+            raw: create()?,
+            aside: create()?,
             host,
             context: Arc::clone(context),
         };
-        lane.reset()?;
-        Ok(lane)
+        stream.reset()?;
+        Ok(stream)
     }
 
     /// Clears what traps and cancelled launches leave behind.
     pub(crate) fn reset(&self) -> Result<(), BackendError> {
-        // A word to end that came late would end the next launch, and one that came early would be lost.
+        // A cancel word that arrived late would end the next launch, and one that arrived early would be lost.
         self.set_cancel_word(GO_ON_AT)?;
         self.await_cancel_word()?;
-        // SAFETY: the stream is alive, and the word lies in the state.
-        unsafe { result::memset_d8_async(self.state.address, 0xff, 4, self.stream) }
+        // SAFETY: the stream is alive, and the word is inside the state.
+        unsafe { result::memset_d8_async(self.state.address, 0xff, 4, self.raw) }
             .map_err(|error| self.fault(error, "the words of a launch"))
     }
 
@@ -99,7 +98,7 @@ impl Lane {
         self.context.fault(error, what)
     }
 
-    /// Tells the kernel under way to end.
+    /// Asks the running kernel to end.
     pub(crate) fn cancel(&self) -> Result<(), BackendError> {
         self.set_cancel_word(END_AT)
     }
@@ -107,7 +106,7 @@ impl Lane {
     /// A copy engine brings the word, so a kernel that fills the device need not make room for it.
     fn set_cancel_word(&self, value_at: usize) -> Result<(), BackendError> {
         let value = self.host.at(value_at).cast();
-        // SAFETY: both words lie inside their allocations, and the host's never changes.
+        // SAFETY: both words are inside their allocations, and the host's never changes.
         unsafe { sys::cuMemcpyHtoDAsync_v2(self.cancel_address(), value, 4, self.aside) }
             .result()
             .map_err(|error| self.fault(error, "the cancel word"))
@@ -124,27 +123,27 @@ impl Lane {
 
     /// Sets the grid barrier's counter to zero.
     pub(crate) fn reset_barrier(&self) -> Result<(), BackendError> {
-        // SAFETY: the counter's 8 bytes lie in the state.
-        unsafe { result::memset_d8_async(self.state.address + SYNC_AT, 0, 8, self.stream) }
+        // SAFETY: the counter's 8 bytes are inside the state.
+        unsafe { result::memset_d8_async(self.state.address + SYNC_AT, 0, 8, self.raw) }
             .map_err(|error| self.fault(error, "the grid barrier"))
     }
 
-    /// Has the trap word copied to the host.
+    /// Copies the trap word to the host.
     pub(crate) fn fetch_trap(&self) -> Result<(), BackendError> {
         self.fetch(self.state.address, TRAP_AT, 4)
     }
 
-    /// The trap that was recorded, once the copy has arrived.
+    /// The recorded trap, once the copy has arrived.
     pub(crate) fn trap(&self) -> Option<u32> {
-        // SAFETY: the word lies in memory of this lane, aligned, and the device has written it.
+        // SAFETY: the word is in memory of this stream, aligned, and the device has written it.
         let word = unsafe { self.host.at(TRAP_AT).cast::<u32>().read_volatile() };
         (word != NO_TRAP).then_some(word)
     }
 
-    /// How many bytes of small readbacks the lane has room for.
+    /// How many bytes of small readbacks there is room for.
     pub(crate) const READS_BYTES: usize = HOST_BYTES - READS_AT;
 
-    /// Has bytes copied to the lane's room for readbacks.
+    /// Copies bytes to the room for readbacks.
     pub(crate) fn fetch_read(
         &self,
         from: sys::CUdeviceptr,
@@ -156,8 +155,8 @@ impl Lane {
 
     fn fetch(&self, from: sys::CUdeviceptr, at: usize, byte_len: usize) -> Result<(), BackendError> {
         assert!(at + byte_len <= self.host.byte_len(), "callers stay inside");
-        // SAFETY: both ranges lie inside their allocations, and nobody looks at the host's before the stream is waited for.
-        unsafe { sys::cuMemcpyDtoHAsync_v2(self.host.at(at).cast(), from, byte_len, self.stream) }
+        // SAFETY: both ranges are inside their allocations, and the host's is not read before the stream is waited for.
+        unsafe { sys::cuMemcpyDtoHAsync_v2(self.host.at(at).cast(), from, byte_len, self.raw) }
             .result()
             .map_err(|error| self.fault(error, "a readback"))
     }
@@ -165,7 +164,7 @@ impl Lane {
     /// What arrived there.
     pub(crate) fn take_read(&self, at: usize, byte_len: usize, out: &mut Vec<u8>) {
         assert!(READS_AT + at + byte_len <= self.host.byte_len(), "callers stay inside");
-        // SAFETY: the range lies inside, and the device has written it and does nothing to it meanwhile.
+        // SAFETY: the range is inside the allocation, and the device has written it and does nothing to it meanwhile.
         let arrived = unsafe { std::slice::from_raw_parts(self.host.at(READS_AT + at), byte_len) };
         out.extend_from_slice(arrived);
     }
@@ -173,14 +172,14 @@ impl Lane {
     /// Waits for everything on the stream.
     pub(crate) fn wait(&self) -> Result<(), BackendError> {
         // SAFETY: the stream is alive.
-        unsafe { result::stream::synchronize(self.stream) }.map_err(|error| self.fault(error, "a kernel"))
+        unsafe { result::stream::synchronize(self.raw) }.map_err(|error| self.fault(error, "a kernel"))
     }
 }
 
-impl Drop for Lane {
+impl Drop for Stream {
     fn drop(&mut self) {
         if self.context.can_tidy() {
-            for stream in [self.stream, self.aside] {
+            for stream in [self.raw, self.aside] {
                 // SAFETY: the stream is destroyed once; work on it has ended, or its context is lost.
                 let _ = unsafe { result::stream::destroy(stream) };
             }
@@ -193,9 +192,9 @@ pub(crate) struct Event {
     context: Arc<Context>,
 }
 
-// SAFETY: as for lanes.
+// SAFETY: as for streams.
 unsafe impl Send for Event {}
-// SAFETY: as for lanes; the driver's functions on events are thread-safe.
+// SAFETY: as for streams; the driver's functions on events are thread-safe.
 unsafe impl Sync for Event {}
 
 impl Event {
