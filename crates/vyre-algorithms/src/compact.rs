@@ -1,7 +1,7 @@
-//! Elements that are kept, moved together in their order.
+//! Stream compaction: moves the elements that a flag keeps together, in their order.
 //!
 //! Each tile of 4096 elements counts what it keeps, the counts are scanned, and each workgroup moves its tile's elements to
-//! where they belong.
+//! their places.
 
 use crate::plan::{Plan, Role, count, grid};
 use crate::programs::{ROW, built, four, row_start};

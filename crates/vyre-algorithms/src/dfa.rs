@@ -1,4 +1,4 @@
-//! Matches of a deterministic automaton in many records of bytes, one lane for each record.
+//! Counts the matches of a deterministic automaton in many records of bytes, one lane for each record.
 //!
 //! Small tables are copied to workgroup memory first, where look-ups are cheap.
 

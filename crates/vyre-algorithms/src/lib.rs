@@ -13,7 +13,7 @@
 //! ```
 //!
 //! The order of float sums is part of each definition (`docs/algorithms.md`), so their bits are the same everywhere too. No
-//! workgroup waits for another: what must be known of all comes from an earlier dispatch.
+//! workgroup waits for another: what depends on all elements comes from an earlier dispatch.
 
 mod compact;
 mod dfa;

@@ -1,8 +1,8 @@
 //! Products of matrices of i8 in i32, by the tile product `mma`.
 //!
 //! A workgroup makes a tile of c, some steps along k at a time. Slices of a and b have several places in workgroup memory:
-//! while `mma` multiplies one pair, others come in. How large tiles are is a question of workgroup memory, so there are
-//! several programs, and a device gets the largest that fits.
+//! while `mma` multiplies one pair, others are loaded. Workgroup memory limits the size of tiles, so there are
+//! several programs, and a device runs the largest that fits.
 
 use crate::matmul::Shape;
 use crate::plan::{Plan, Role};
@@ -11,7 +11,7 @@ use vyre_driver::BackendError;
 use vyre_foundation::ir::builder::{Bounds, Kernel, Mem, ReadOnly, Shared, Val};
 use vyre_foundation::ir::{Axis, Program};
 
-/// What a workgroup makes.
+/// The tile of a workgroup.
 #[derive(Clone, Copy)]
 struct Tile {
     rows: u32,

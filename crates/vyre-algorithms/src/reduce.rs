@@ -1,4 +1,4 @@
-//! One value from all elements.
+//! Reduces all elements to one value.
 //!
 //! Levels of tiles of 4096 elements: a workgroup leaves one value for each tile, and the next level takes those, until one
 //! is left. A lane folds 16 elements in memory order, four adjacent ones at a time; then lanes fold by

@@ -1,7 +1,7 @@
 //! Radix sort of u32 keys, least significant digit first: four passes of eight bits, each stable.
 //!
 //! In each pass every tile of 4096 keys counts its digits; a scan of all counts, digit by digit and within a digit tile by
-//! tile, says where each tile's keys of each digit go; and each workgroup sorts its tile by the digit in its own memory, so
+//! tile, gives the place of each tile's keys of each digit; and each workgroup sorts its tile by the digit in its own memory, so
 //! that its stores are to adjacent elements.
 
 use crate::plan::{Plan, Role, count, grid};

@@ -94,7 +94,7 @@ pub(crate) struct Resident<'c> {
     case: &'c Case,
     reads: Vec<Resource>,
     writes: Vec<Resource>,
-    /// What each step binds.
+    /// The buffers that each step binds.
     bound: Vec<Vec<Resource>>,
 }
 
@@ -178,11 +178,11 @@ pub(crate) struct Host<'c> {
     case: &'c Case,
     /// How each step is dispatched, and where its outputs belong.
     dispatches: Vec<(DispatchConfig, Vec<Output>)>,
-    /// What the steps wrote last.
+    /// The results of the last run.
     written: Vec<Vec<u8>>,
 }
 
-/// What a step writes.
+/// The buffers that a step writes.
 #[derive(Clone, Copy)]
 struct Output {
     buffer: usize,

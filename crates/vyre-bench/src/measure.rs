@@ -2,8 +2,8 @@
 //!
 //! A sample is the mean of enough calls to last a moment, so that a short dispatch is not lost in the clock's grain. In
 //! each round every contender gives one sample, and each round starts with another contender, so that what the machine
-//! does meanwhile affects all alike. The state that another contender leaves in caches, clocks and the device's context affects no sample: each
-//! follows untimed calls of its own contender.
+//! does meanwhile affects all alike. The state that another contender leaves in caches, clocks and the device's context
+//! affects no sample: each follows untimed calls of its own contender.
 
 use crate::contender::Contender;
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ impl Spread {
     }
 }
 
-/// What the clock says of one contender.
+/// The measured times of one contender.
 #[derive(Clone, Debug)]
 pub struct Times {
     /// From call to return.

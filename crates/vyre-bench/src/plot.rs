@@ -190,7 +190,7 @@ impl Scale {
     }
 }
 
-/// Who has which colour.
+/// The colour of each contender.
 struct Colours {
     backends: Vec<String>,
     modes: Vec<(Option<String>, Mode)>,

@@ -1,5 +1,5 @@
-//! Runs benchmarks: checks every contender against the reference at a tiny size, chooses sizes that a slow backend can
-//! bear, and measures.
+//! Runs benchmarks: checks every contender against the reference at a tiny size, chooses sizes that suit slow backends,
+//! and measures.
 
 use crate::case::{Baseline, Benchmark, Case, digest};
 use crate::check;
@@ -20,7 +20,7 @@ const RUN_MAX: Duration = Duration::from_secs(1);
 /// ... at which it takes about this long.
 const RUN_SMALL: Duration = Duration::from_millis(250);
 
-/// What the limits of the host are listed under.
+/// The name of the host in the list of limits.
 const HOST: &str = "host";
 
 /// Which baselines take part.
@@ -39,7 +39,7 @@ pub enum Baselines {
     Native,
 }
 
-/// What is to be measured.
+/// The options of a run.
 pub struct Options {
     /// The benchmarks.
     pub benchmarks: Vec<&'static Benchmark>,
@@ -103,14 +103,14 @@ struct Run<'o> {
     limits: Vec<(String, Limits)>,
     notes: Vec<String>,
     groups: Vec<Group>,
-    /// What each backend took for its first run of the benchmark at hand.
+    /// The time of each backend's first run of the current benchmark.
     cold_ns: Vec<Option<f64>>,
     /// The baselines in CUDA, where they take part.
     nvcc: Option<Nvcc>,
     progress: &'o mut dyn FnMut(&str),
 }
 
-/// Who takes part, before it is set up for a case.
+/// A contender before it is set up for a case.
 enum Entry {
     Baseline(&'static Baseline),
     External(&'static str, u32),
@@ -151,7 +151,7 @@ impl Run<'_> {
         }
     }
 
-    /// What devices can do that are not the host.
+    /// The limits of devices other than the host.
     fn device_limits(&mut self) {
         let devices = self.backends.iter().filter(|backend| !limits::is_on_host(backend.id()));
         for backend in devices.filter(|_| !self.options.quick) {

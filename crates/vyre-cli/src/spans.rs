@@ -1,5 +1,5 @@
-//! Events of drivers: their warnings, and that something takes long, on standard error; their spans as a
-//! trace that Chrome's tracing page and Perfetto show.
+//! Events of drivers: warnings and notes about slow steps go to standard error, spans become a
+//! trace for Chrome's tracing page and Perfetto.
 
 use crate::report::Failure;
 use std::fmt::{Debug, Write};

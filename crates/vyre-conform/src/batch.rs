@@ -92,7 +92,7 @@ impl fmt::Display for Track {
 pub(crate) enum Content {
     /// Those bytes.
     Bytes(Vec<u8>),
-    /// That many zeros, which the backend provides: only for read_write buffers.
+    /// This many zeros, which the backend provides: only for read_write buffers.
     Zeros(usize),
 }
 
@@ -141,9 +141,9 @@ impl From<&Contents<'_>> for Content {
 pub(crate) struct Step {
     /// Workgroups along x, y and z, as launched; for an `indirect` program what it reads.
     pub(crate) grid: [u32; 3],
-    /// What every bound buffer starts with, by ascending binding.
+    /// The initial contents of every bound buffer, by ascending binding.
     pub(crate) contents: Vec<Content>,
-    /// What the output memory holds before the launch.
+    /// The contents of the output memory before the launch.
     pub(crate) init: OutputInit,
     /// How many cases this launch checks.
     pub(crate) cases: u32,
@@ -214,7 +214,7 @@ impl Batch {
 /// The inputs that batches may depend on.
 pub(crate) struct Plan<'a> {
     pub(crate) size: Size,
-    /// What the backend published: larger limits and features bring more cases. A limit may be as large as its type allows.
+    /// The backend's profile: larger limits and features bring more cases. A limit may be as large as its type allows.
     pub(crate) profile: &'a Profile,
     /// Whether the target is a driver: conventions carry no grid barriers or collectives over several workgroups.
     pub(crate) driver: bool,
@@ -265,11 +265,11 @@ impl<'a> Plan<'a> {
 /// Steps on a driver, and what went wrong in them.
 pub(crate) type Procedure = fn(&dyn DriverBackend, &Plan<'_>) -> Result<(), Problem>;
 
-/// What a procedure found wrong.
+/// A problem that a procedure found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) cause: crate::Cause,
-    /// What was asked, what was expected and what came.
+    /// The call, the expected result and the actual one.
     pub(crate) message: String,
 }
 
@@ -286,7 +286,7 @@ pub(crate) enum Work {
 
 /// Batches that a report counts together.
 pub(crate) struct Group {
-    /// What names start with: `op/f32/div`.
+    /// The prefix of names: `op/f32/div`.
     pub(crate) name: String,
     pub(crate) level: Level,
     pub(crate) track: Track,

@@ -49,7 +49,7 @@ pub(crate) fn by_experiment(target: &dyn Target, batch: &Batch, miss: &Miss) -> 
     })
 }
 
-/// What rules say. `reduced` is a smaller batch that fails too, if there is one.
+/// The cause by the rules. `reduced` is a smaller batch that fails too, if there is one.
 pub(crate) fn by_rule(batch: &Batch, miss: &Miss, reduced: Option<(&Batch, &Miss)>) -> Found {
     let Some(case) = Case::new(batch, miss) else { return Cause::Unknown.into() };
     let reduced = reduced.and_then(|(batch, miss)| Case::new(batch, miss));
@@ -61,12 +61,12 @@ pub(crate) fn by_rule(batch: &Batch, miss: &Miss, reduced: Option<(&Batch, &Miss
     })
 }
 
-/// What can be said without running the target again.
+/// The cause without another run of the target.
 pub(crate) fn at_sight(miss: &Miss) -> Found {
     plain(miss).unwrap_or(Cause::Unknown).into()
 }
 
-/// What needs no evidence but the answer itself.
+/// The cause, if the answer alone shows it.
 fn plain(miss: &Miss) -> Option<Cause> {
     match (&miss.expected, &miss.actual) {
         (_, Err(Fault::Error(text))) if !text.contains("Fix:") => Some(Cause::NoFix),
@@ -110,7 +110,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// What every output held before the launch.
+    /// The contents of every output before the launch.
     fn before(&self) -> Vec<Vec<u8>> {
         let bound = bound_buffers(self.parts()).into_iter().zip(&self.step.contents);
         let outputs = bound.filter(|(id, _)| self.parts().buffer(*id).is_output());
@@ -349,7 +349,7 @@ fn probe_batch() -> Batch {
     Batch::new("probe".into(), program.expect("the builder keeps the limits"), step)
 }
 
-/// What the bytes themselves show.
+/// The cause that the bytes themselves show.
 fn signature(case: &Case<'_>) -> Option<Cause> {
     let (expected, actual) = case.outputs()?;
     let (right, wrong) = (expected.concat(), actual.concat());
@@ -458,7 +458,7 @@ fn wrong_unwritten(case: &Case<'_>) -> Option<Vec<u8>> {
     (!wrong.is_empty()).then_some(wrong)
 }
 
-/// What rules say.
+/// The cause by the rules.
 struct Ruled {
     /// The first that gives exactly what the target gave.
     sure: Option<Found>,
@@ -514,7 +514,7 @@ fn hypotheses(program: &ValidProgram) -> Vec<Mutation> {
     all
 }
 
-/// What the bytes show where nothing explains them exactly.
+/// The cause that the bytes suggest where nothing explains them exactly.
 fn vague(case: &Case<'_>) -> Option<Cause> {
     let (expected, actual) = case.outputs()?;
     let (right, wrong, before) = (expected.concat(), actual.concat(), case.before().concat());

@@ -112,7 +112,7 @@ pub struct ParityFailure {
     pub program: String,
     /// The workgroups it was launched with.
     pub grid: [u32; 3],
-    /// What each bound buffer started with, by name.
+    /// The initial contents of each bound buffer, by name.
     pub inputs: Vec<(String, Vec<u8>)>,
     /// The output bytes of the reference, one buffer after the other; empty if it expects an error.
     pub expected: Vec<u8>,

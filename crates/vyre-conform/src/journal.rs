@@ -25,7 +25,7 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 /// The most cases of a group: sums over all groups stay far below 2^64.
 const COUNT_MAX: u64 = 1 << 40;
 
-/// What a journal is of.
+/// The run that a journal belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Header {
@@ -40,7 +40,7 @@ impl Header {
         Header { tool: Tool::this(), target, size, nonce: Hex(nonce) }
     }
 
-    /// What of two headers differs, if anything does.
+    /// The first difference of two headers.
     fn difference(&self, other: &Header) -> Option<&'static str> {
         let parts = [
             (self.tool != other.tool, "version of the suite"),
@@ -83,7 +83,7 @@ impl From<std::io::Error> for JournalError {
     }
 }
 
-/// What a journal holds.
+/// The contents of a journal.
 #[derive(Debug)]
 pub(crate) struct Recorded {
     pub(crate) header: Header,

@@ -8,7 +8,7 @@ use vyre_foundation::launch::{bound_buffers, indirect};
 use vyre_foundation::validate::{ValidProgram, validate};
 use vyre_reference::{FindingKind, Launch, Options, RunError};
 
-/// What a launch gives.
+/// The result of a launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// The output buffers, by ascending binding.
@@ -52,12 +52,12 @@ pub(crate) fn valid(program: &Program) -> Result<ValidProgram, String> {
         .map_err(|findings| findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
 
-/// What the reference gives for one launch.
+/// The reference's result of one launch.
 pub(crate) fn expected(program: &ValidProgram, step: &Step) -> Result<Answer, RunError> {
     expected_under(program, step, &Options::default())
 }
 
-/// What the reference gives for one launch under other options.
+/// The reference's result of one launch under other options.
 pub(crate) fn expected_under(
     program: &ValidProgram,
     step: &Step,

@@ -241,11 +241,6 @@ impl<'a> ConformanceSuite<'a> {
         self.report(backend).certificate()
     }
 
-    /// Runs a driver, and certifies it if nothing fails.
-    pub fn certify_driver(&self, backend: &dyn DriverBackend) -> Result<Certificate, Vec<ParityFailure>> {
-        self.run_driver(backend).certificate()
-    }
-
     pub(crate) fn run_target(&self, target: &dyn Target) -> Report {
         let (start, started) = (Instant::now(), utc(SystemTime::now()));
         let nonce = self.nonce.unwrap_or_else(draw_nonce);

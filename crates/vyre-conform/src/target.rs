@@ -17,7 +17,7 @@ use vyre_lower::wgsl;
 pub(crate) struct Job<'a> {
     pub(crate) program: &'a Program,
     pub(crate) grid: [u32; 3],
-    /// What every bound buffer starts with, by ascending binding.
+    /// The initial contents of every bound buffer, by ascending binding.
     pub(crate) contents: &'a [Content],
     pub(crate) init: OutputInit,
     /// Whether a lookup buffer is wanted, where the target has one.
@@ -205,7 +205,7 @@ pub(crate) fn dispatch_lowered<B: VyreBackend + ?Sized>(
 
 /// The fix for a trap word without a meaning.
 const ZEROED: &str =
-    "set the output to zero where the configuration says so, and give back what the shader wrote";
+    "set the output to zero where the configuration says so, and return what the shader wrote";
 
 /// A vendor's backend as a target.
 pub(crate) struct VendorTarget<'a> {

@@ -136,7 +136,7 @@ impl<'a> Draw<'a> {
     }
 
     /// One of `items` by its weight; `None` if all weights are zero.
-    pub fn weighted<T: Copy>(&mut self, items: &[(T, u32)]) -> Option<T> {
+    pub(crate) fn weighted<T: Copy>(&mut self, items: &[(T, u32)]) -> Option<T> {
         let mut at = self.below(items.iter().map(|(_, weight)| weight).sum());
         for (item, weight) in items {
             if at < *weight {

@@ -1,7 +1,7 @@
-//! `vyre-math hard`: finds the arguments that a function in f64 does not decide.
+//! `vyre-math hard`: finds the arguments whose rounding f64 precision does not decide.
 //!
 //! The kernel computes all 2^32 and keeps those whose result, before it is rounded to f32, is within 64 units of a rounding
-//! boundary; its error is a few. There are some hundreds for a function. Those of them that come out wrong are its hard
+//! boundary; its error is a few. There are a few hundred for a function. Those with a wrong result are its hard
 //! cases, as `hard.rs` of the library lists them. A function without an oracle has its candidates printed, for
 //! `scripts/math/judge.py`.
 

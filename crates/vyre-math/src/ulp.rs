@@ -1,4 +1,4 @@
-//! How far f64 results are from the right ones, in units of the last place.
+//! The error of f64 results, in units of the last place.
 
 use crate::kernel::elements;
 use crate::oracle::{Oracle, oracle};

@@ -8,12 +8,12 @@
 //!
 //! **Why few records an element are enough.** For every kind of access the element keeps at most three records, and
 //! still, whenever some earlier access of that kind races with the present one, a kept record does too. Within one grid
-//! epoch a workgroup has one turn, so later accesses come from this workgroup or from ones that had no turn yet:
-//! - Of the workgroups that had their turn, one record is enough: each of them races with every later access.
-//! - Of this workgroup, only what came after its last barrier matters to itself. If two subgroups were there, a record
-//!   of each is enough, because any lane is outside of one of them. If one subgroup was, older than its last barrier
-//!   matters to others only, as any newer record does; of the newer ones two different lanes are enough, because any
-//!   lane is another than one of them.
+//! epoch a workgroup has one turn, so later accesses come from this workgroup or from workgroups that have not run yet:
+//! - Of the workgroups that have run, one record is enough: each of them races with every later access.
+//! - Of this workgroup, only accesses after its last barrier matter to its own lanes. If two subgroups made some, a record
+//!   of each is enough, because any lane is outside one of them. If one subgroup did, accesses before its last subgroup
+//!   barrier matter to other subgroups only, for which a newer record serves as well; of the newer ones, those of two lanes are
+//!   enough, because any lane differs from one of them.
 //! - A lane's newer access replaces its older ones: what is unordered to the old is unordered to the new.
 //!
 //! So every element that races in an epoch is found, with a pair of lines for each pair of kinds. Not every pair of lanes
@@ -65,7 +65,7 @@ impl Access {
         self != other || matches!(self, Access::Write | Access::ReadWrite)
     }
 
-    /// What the access does, as a noun phrase.
+    /// The access as a noun phrase.
     pub const fn name(self) -> &'static str {
         match self {
             Access::Read => "read",
@@ -81,7 +81,7 @@ impl Access {
     }
 }
 
-/// What a finding is.
+/// The kind of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FindingKind {
     /// Two unordered accesses of one element by different lanes, at least one of which writes.
@@ -116,22 +116,22 @@ pub struct Party {
     pub location: Location,
     /// The lane, by `global_id`.
     pub lane: [u32; 3],
-    /// What it did.
+    /// Its access.
     pub access: Access,
 }
 
 /// Something the check found. The parties and the index are those of the first time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What it is.
+    /// Its kind.
     pub kind: FindingKind,
-    /// What was accessed.
+    /// The accessed memory.
     pub target: Target,
     /// Which element.
     pub index: u64,
-    /// Who accessed it.
+    /// The lane that accessed it.
     pub first: Party,
-    /// Who else, for a race.
+    /// The other lane, for a race.
     pub second: Option<Party>,
     /// How often the same lines did the same.
     pub count: u64,
@@ -145,7 +145,7 @@ impl fmt::Display for Party {
 }
 
 impl Finding {
-    /// What happened, without who did it and where.
+    /// The finding in one line, without lanes and places.
     pub fn headline(&self) -> String {
         let element = match &self.target {
             Target::Buffer { name, .. } => format!("`@{name}[{}]`", self.index),
@@ -225,7 +225,7 @@ struct Found {
     count: u64,
 }
 
-/// What is watched of a buffer.
+/// The records of a buffer.
 struct Watched {
     len: u32,
     is_workgroup: bool,

@@ -78,7 +78,7 @@ pub(crate) enum Instr {
     End,
 }
 
-/// What an atomic does with the old value. The folds are also the kinds of the race rule: add and sub are one.
+/// The update of an atomic. The folds are also the kinds of the race rule: add and sub are one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     AddSub,

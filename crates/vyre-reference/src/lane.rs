@@ -8,7 +8,7 @@ use vyre_foundation::ir::{Axis, BuiltinOp};
 /// How many instructions run between two questions whether to stop.
 pub(crate) const POLL_INSTRUCTIONS: u32 = 1 << 16;
 
-/// Who runs.
+/// The ids of the running lane.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lane {
     pub(crate) local: [u32; 3],

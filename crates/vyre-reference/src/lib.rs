@@ -21,6 +21,7 @@ mod memory;
 mod slots;
 mod sync;
 #[cfg(test)]
+#[path = "../tests/unit/interpreter.rs"]
 mod tests;
 mod trace;
 
@@ -33,7 +34,7 @@ use vyre_foundation::launch::{Admission, LaunchError, admit_buffers};
 use vyre_foundation::scalar::Meaning;
 use vyre_foundation::validate::ValidProgram;
 
-/// What a program is run on.
+/// The inputs of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Launch {
     /// Workgroups along x, y and z; `None` derives them as [`vyre_foundation::launch::default_grid`] says.
@@ -54,7 +55,7 @@ pub enum Schedule {
     Shuffle(u64),
 }
 
-/// What an op means instead under a suffix, for a first operand of the second type; `None` leaves it as it is.
+/// Another meaning of an op under a suffix, for a first operand of the second type; `None` leaves it unchanged.
 pub type Instead = fn(ComputeOp, DataType, DataType) -> Option<Meaning>;
 
 /// How to run.
@@ -87,7 +88,7 @@ impl Default for Options<'_> {
     }
 }
 
-/// What a run gives.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The contents of every bound buffer after the run, by ascending binding.

@@ -105,7 +105,7 @@ impl Machine<'_> {
     }
 }
 
-/// What every lane of a subgroup gets from its op.
+/// The result of a subgroup op in every lane.
 fn exchange(op: SubgroupOp, ty: DataType, width: usize, a: &Lanes, b: &Lanes) -> Lanes {
     let mut r = *a;
     match op.exchange() {

@@ -2,7 +2,8 @@
 //!
 //! While a program is compiled for a trace, every instruction gets a [`Note`] of the values its line reads and gives.
 //! The [`Tracer`] looks at the registers before and after, and hands a [`TraceEvent`] to the caller's sink.
-//! [`TraceEvent::row`] has five columns: the count of lines run, the line's number and text, what it gives, and what it saw.
+//! [`TraceEvent::row`] has five columns: the count of lines run, the line's number and text, its result, and the
+//! values and elements it read.
 //!
 //! ```text
 //! step  line  runs                           gives          because
@@ -47,7 +48,7 @@ pub struct Touch {
     pub index: u64,
     /// How many elements there are; an index that is not below is out of bounds.
     pub len: u32,
-    /// What was done.
+    /// The kind of access.
     pub access: Access,
 }
 
@@ -152,7 +153,7 @@ impl fmt::Display for Flow {
     }
 }
 
-/// What a trace shows of an instruction.
+/// The values of an instruction that a trace shows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Note {
     /// Whether the instruction is a line of the program.

@@ -30,7 +30,7 @@ pub mod exit {
     /// Interrupted by the user.
     pub const INTERRUPTED: u8 = 130;
 
-    /// What JSON calls an exit code.
+    /// The name of an exit code in JSON.
     pub fn kind(exit: u8) -> &'static str {
         ["ok", "findings", "usage", "run", "io"].get(usize::from(exit)).unwrap_or(&"run")
     }

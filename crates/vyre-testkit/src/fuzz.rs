@@ -1,4 +1,4 @@
-//! What must hold for any bytes at all: one function per fuzz target.
+//! Properties that hold for any input bytes: one function per fuzz target.
 //!
 //! The targets under `fuzz/` call these, and so does the test `regress`, which replays the inputs that once broke one.
 //! A function returns when its property holds and panics when it does not.

@@ -328,6 +328,23 @@ fn the_page_of_functions_is_their_table() {
     }
 }
 
+#[test]
+fn pages_name_the_rust_version_that_is_tested() {
+    let manifest = read(&repo::root().join("Cargo.toml"));
+    let version = manifest_key(&manifest, "rust-version").expect("it is set").trim_matches('"');
+    let toolchain = read(&repo::root().join("rust-toolchain.toml"));
+    let mut complaints = Vec::new();
+    for page in ["README.md", "docs/getting-started.md"] {
+        if !read(&repo::root().join(page)).contains(&format!("Rust {version} or newer")) {
+            complaints.push(format!("{page}: does not say `Rust {version} or newer`"));
+        }
+    }
+    if !toolchain.contains(&format!("channel = \"{version}.")) {
+        complaints.push(format!("rust-toolchain.toml: tests another version than {version}"));
+    }
+    none(complaints, "name the version of `rust-version` everywhere");
+}
+
 /// The files with the options of commands, whose doc comments are help.
 const HELP: [&str; 2] = ["crates/vyre-cli/src/args.rs", "crates/vyre-conform/src/command/args.rs"];
 
@@ -343,8 +360,7 @@ fn texts_for_people_are_plain_english() {
     };
     for path in rust_files() {
         let name = repo::name(&path);
-        if name.contains("/src/") && !name.ends_with("tests.rs") && name != "crates/vyre-testkit/src/words.rs"
-        {
+        if name.contains("/src/") && name != "crates/vyre-testkit/src/words.rs" {
             check(&name, words::rust_texts(&read(&path), HELP.contains(&name.as_str())));
         }
     }
@@ -352,6 +368,13 @@ fn texts_for_people_are_plain_english() {
         check(&repo::name(&path), words::page_texts(&read(&path)));
     }
     none(complaints, "write the sentence again in the field's own terms");
+}
+
+#[test]
+fn files_of_tests_are_outside_src() {
+    let files = rust_files().into_iter().map(|path| repo::name(&path));
+    let in_src = files.filter(|name| name.contains("/src/") && name.ends_with("tests.rs"));
+    none(in_src.collect(), "move it to `tests`, or to `tests/unit` if it tests private items");
 }
 
 /// What a crate's manifest says of a key.

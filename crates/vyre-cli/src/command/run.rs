@@ -1,4 +1,4 @@
-//! `vyre run`: one launch, shown to a person or written to files.
+//! `vyre run`: runs one launch, and prints its outputs or writes them to files.
 
 use crate::args::{LaunchArgs, Run};
 use crate::command::compare::{self, Row};
@@ -160,7 +160,7 @@ pub(crate) fn run_failure(error: &Error, args: &LaunchArgs, loaded: &Loaded) -> 
     }
 }
 
-/// What the traced lane does: printed line by line, or kept for JSON.
+/// The trace of a lane: printed line by line, or kept for JSON.
 struct Tracing<'l> {
     json: bool,
     loaded: &'l Loaded,

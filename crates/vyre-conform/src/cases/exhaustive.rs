@@ -32,7 +32,7 @@ pub(crate) fn groups() -> Vec<Group> {
 /// Makes all operands of an op.
 type Domain = fn(&Instance) -> Vec<Row>;
 
-/// What an op is tried on as a whole, if its operands are few enough.
+/// All operands of an op, if they are few enough.
 fn domain(instance: &Instance) -> Option<Domain> {
     let Instance { op, ty, source } = *instance;
     let is_half = |ty: DataType| ty.is_float() && ty.bits() == 16;

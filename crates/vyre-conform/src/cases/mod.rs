@@ -38,7 +38,7 @@ pub(crate) fn is_random(group: &str) -> bool {
     group.starts_with("random/")
 }
 
-/// What the run's random programs contain, for people.
+/// A summary of the contents of the run's random programs.
 pub(crate) fn coverage(plan: &Plan<'_>) -> String {
     random::coverage(plan)
 }

@@ -94,7 +94,7 @@ impl Kernel {
     }
 }
 
-/// What the output memory starts with: one answer a workgroup size, so that a program is compiled for one of them.
+/// The initial output memory: one kind per workgroup size, so that a program is compiled for one of them.
 pub(super) fn init(number: u32) -> OutputInit {
     match number % 4 {
         0 | 1 => OutputInit::Zero,

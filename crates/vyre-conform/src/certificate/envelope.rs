@@ -29,7 +29,7 @@ struct Signed {
     sig: String,
 }
 
-/// What is signed: the payload with its type, unambiguously.
+/// The signed bytes: the payload with its type, unambiguously.
 fn pre_authentication(payload: &[u8]) -> Vec<u8> {
     let head = format!("DSSEv1 {} {PAYLOAD_TYPE} {} ", PAYLOAD_TYPE.len(), payload.len());
     [head.as_bytes(), payload].concat()

@@ -40,7 +40,7 @@ pub enum Trust {
     Unsigned,
 }
 
-/// What was checked of a certificate in which nothing is wrong.
+/// The checks that a correct certificate passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verified {
     /// Whose word it is.
@@ -100,7 +100,7 @@ impl Certificate {
         }
     }
 
-    /// What the run's batches were made by.
+    /// The plan that made the run's batches.
     pub(crate) fn plan<'p>(&self, profile: &'p crate::Profile) -> Plan<'p> {
         let Predicate { target, suite, nonce, .. } = self.predicate();
         Plan::new(&target.id, profile, target.is_driver(), suite.size, &nonce.0)

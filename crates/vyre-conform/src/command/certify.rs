@@ -32,7 +32,7 @@ const OWN_SAMPLE: usize = 8;
 /// Bytes of a failure's buffers that JSON has.
 const JSON_BYTES_MAX: usize = 4096;
 
-/// What was run, or taken from journals.
+/// The groups that were run, or taken from journals.
 struct Ran {
     report: Report,
     cancelled: bool,
@@ -129,7 +129,7 @@ fn journal_failure(path: &Path, error: JournalError) -> Failure {
     }
 }
 
-/// What several journals hold, which must be all of a run.
+/// The contents of several journals, which must be all of a run.
 fn merged(args: &Certify) -> Result<Ran, Failure> {
     let read = |path: &PathBuf| journal::read(path).map_err(|error| journal_failure(path, error));
     let journals = args.merge.iter().map(read).collect::<Result<Vec<_>, _>>()?;
@@ -259,7 +259,7 @@ fn interruptible() -> CancelToken {
     cancel
 }
 
-/// What was run and how it went, for people.
+/// A summary of the run, as text.
 fn as_text(report: &Report) -> String {
     let face = if report.driver { "driver" } else { "vendor's backend" };
     let profile = &report.profile;
@@ -297,7 +297,7 @@ fn as_text(report: &Report) -> String {
     text
 }
 
-/// What a line of the table sums up: `op/f32` for an op of a type, the first part of other names.
+/// The groups that a line of the table sums up: `op/f32` for an op of a type, the first part of other names.
 fn family(name: &str) -> &str {
     let parts = if name.starts_with("op/") { 2 } else { 1 };
     name.match_indices('/').nth(parts - 1).map_or(name, |(end, _)| &name[..end])

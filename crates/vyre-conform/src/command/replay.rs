@@ -162,7 +162,7 @@ fn open(
     }
 }
 
-/// What a launch starts with.
+/// The initial contents of a launch's buffers.
 fn launch(batch: &Batch, step: &Step, element: Option<u64>) -> String {
     let parts = batch.program.parts();
     let [x, y, z] = step.grid;

@@ -57,7 +57,7 @@ fn levels(certificate: &Certificate) -> String {
     Track::ALL.map(level).join(", ")
 }
 
-/// What the certificate says.
+/// The contents of the certificate.
 fn facts(certificate: &Certificate) -> String {
     let Predicate { target, suite, counts, started, duration_ms, nonce, tool, .. } = certificate.predicate();
     let features: Vec<&str> = target.features.iter().map(|feature| feature.name()).collect();
@@ -112,7 +112,7 @@ fn facts(certificate: &Certificate) -> String {
     columns(&[Align::Left; 2], &rows)
 }
 
-/// What was checked, and what it is worth.
+/// The checks, and the trust in the signature.
 fn checks(certificate: &Certificate, verified: &Verified, all: bool) -> String {
     let ok = paint(GOOD, "ok");
     let Verified { trust, groups, recomputed, procedures } = *verified;

@@ -83,7 +83,7 @@ fn one(page: &mut String, failure: &ParityFailure, open: bool) {
     page.push_str("</details>\n");
 }
 
-/// What the buffers started with, as values where the program says their types.
+/// The initial contents of the buffers, as values where the program gives their types.
 fn inputs(page: &mut String, failure: &ParityFailure) {
     if failure.inputs.is_empty() {
         return;

@@ -213,7 +213,7 @@ fn short(number: u64) -> String {
     }
 }
 
-/// What has no type in its name: a chip for each group, family by family.
+/// Groups without a type in their name: a chip for each, family by family.
 fn others(page: &mut String, report: &Report) {
     let mut families: BTreeMap<&str, Vec<&GroupReport>> = BTreeMap::new();
     for group in report.groups.iter().filter(|group| by_type(group).is_none()) {
@@ -271,7 +271,7 @@ fn table(page: &mut String, report: &Report) {
     page.push_str("</tbody></table></div>\n</details>\n</section>\n");
 }
 
-/// What the run can be repeated by.
+/// The command that repeats the run.
 fn particulars(page: &mut String, report: &Report) {
     let profile = &report.profile;
     let features: Vec<&str> = profile.features.iter().map(|feature| feature.name()).collect();

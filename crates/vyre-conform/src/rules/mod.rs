@@ -65,7 +65,7 @@ impl std::fmt::Display for Row {
     }
 }
 
-/// What a row computes under a rule, if it changes that.
+/// The result of a row under a rule; `None` if the rule does not change it.
 type Wrong = fn(&Row, &[u64; 4]) -> Option<u64>;
 
 /// A typical mistake in a computing op.
@@ -140,7 +140,7 @@ impl Mutation {
         }
     }
 
-    /// What the changed program gives; `None` if there is nothing to change, or no valid program comes out.
+    /// The result of the changed program; `None` if there is nothing to change, or the result is not a valid program.
     pub(crate) fn run(&self, program: &ValidProgram, step: &Step) -> Option<Result<Answer, RunError>> {
         match self {
             Mutation::Row(rule, row) => rows_of(program.parts())

@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_directives_are_told_the_right_spelling() {
+    fn errors_of_wrong_directives_have_the_right_spelling() {
         let cases = [
             ("//@ run x=[1] grid=2 => y=[1]", "`2` is not a grid", "`grid=(2,1,1)`"),
             ("//@ run x=[1] grid=16,1,1 => y=[1]", "`16,1,1` is not a grid", "`grid=(16,1,1)`"),

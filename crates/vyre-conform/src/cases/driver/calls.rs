@@ -8,7 +8,7 @@ use std::time::Duration;
 use vyre_driver::{BackendError, CancelToken, DispatchConfig, ErrorCode, OutputBuffers, VyreBackend};
 use vyre_foundation::ir::Program;
 
-/// What a bad launch or program may be refused with.
+/// The codes that may refuse a bad launch or program.
 const REFUSED: &[ErrorCode] =
     &[ErrorCode::InvalidLaunch, ErrorCode::InvalidProgram, ErrorCode::LimitExceeded];
 
@@ -99,7 +99,7 @@ pub(super) fn sizes(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check {
     Ok(())
 }
 
-/// What does not fit is refused with a reason, whatever came before, and the next dispatch works.
+/// Launches that do not fit are refused with a reason, whatever came before, and the next dispatch works.
 pub(super) fn refusals(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check {
     let mut probe = Probe::new(driver);
     let program = scale();

@@ -153,7 +153,7 @@ impl Sample {
     }
 }
 
-/// What the reference gives.
+/// The reference's result.
 fn answer(program: &Program, grid: Option<[u32; 3]>, inputs: &[Vec<u8>]) -> Answer {
     let parts = program.parts();
     let valid = judge::valid(program).expect("the suite's own programs are valid");

@@ -6,7 +6,7 @@ use vyre_driver::{
     BackendError, DispatchConfig, ErrorCode, ResidentDispatchStep, ResidentReadRange, Resource, VyreBackend,
 };
 
-/// What a wrong handle may be refused with.
+/// The codes that may refuse a wrong handle.
 const BAD_HANDLE: &[ErrorCode] = &[ErrorCode::BadHandle];
 const BAD_RANGE: &[ErrorCode] = &[ErrorCode::InvalidLaunch];
 

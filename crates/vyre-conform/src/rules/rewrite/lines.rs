@@ -5,7 +5,7 @@ use vyre_foundation::ir::{
     ProgramParts, SubgroupOp, Value, walk,
 };
 
-/// What replaces a line so far, and what may be asked about its surroundings.
+/// The lines that replace a line so far, with access to its surroundings.
 pub(crate) struct Lines<'a> {
     pub(crate) parts: &'a ProgramParts,
     /// Every line of the body that assigns a value.

@@ -106,7 +106,7 @@ pub(crate) struct Rewrite {
     whole: fn(&mut ProgramParts, Place) -> Option<()>,
     grid: Option<fn([u32; 3]) -> [u32; 3]>,
     schedule: Schedule,
-    /// What bitcasts compute in the changed program.
+    /// The meaning of bitcasts in the changed program.
     bitcast: Option<&'static Rule>,
 }
 

@@ -39,7 +39,7 @@ fn operator(text: &str) -> Option<(&'static str, &str)> {
 /// The fix for characters that mean nothing; `text` starts with them.
 pub(super) fn bad_fix(text: &str) -> String {
     let fix = match text.as_bytes()[0] {
-        b'%' | b'$' | b'@' => "write a name behind it: letters, digits, `_` and single `.` between them",
+        b'%' | b'$' | b'@' => "write a name after it: letters, digits, `_` and single `.` between them",
         b';' => "remove it; a line is one instruction and needs no other end",
         b'#' | b'/' => "start a comment with `//`, and divide with `div`",
         b'.' => "write a number with a digit before its point, and a range as `lo..hi`",
@@ -168,7 +168,7 @@ impl<'s> Parser<'s> {
     /// Reports that a loop does not start with its counter.
     pub(super) fn not_a_counter(&mut self) -> Reported {
         let word = if self.at(Kind::Word) { clip(self.token.text(self.source)) } else { "i".into() };
-        let message = format!("a counter is expected behind `for`, such as `%{word}`");
+        let message = format!("a counter is expected after `for`, such as `%{word}`");
         self.error("P003", self.token, message, format!("write `for %{word} in 0..N {{`"))
     }
 

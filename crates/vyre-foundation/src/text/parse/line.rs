@@ -125,7 +125,7 @@ impl<'s> Parser<'s> {
         let args = self.args(token, &params)?;
         if args.len() != params.len() {
             let text = token.text(self.source);
-            let message = format!("`{text}` takes {} operands, and {} stand here", params.len(), args.len());
+            let message = format!("`{text}` takes {} operands, found {}", params.len(), args.len());
             return Err(self.error(
                 "P003",
                 token,
@@ -198,7 +198,7 @@ impl<'s> Parser<'s> {
     fn wrong_suffix(&mut self, token: Token, op: OpId, suffix: &str, takes_type: bool) -> super::Reported {
         let syntax = op.info().syntax;
         if takes_type && !suffix.is_empty() {
-            let message = format!("`{}` behind `{op}` is not a type", clip(suffix));
+            let message = format!("`{}` after `{op}` is not a type", clip(suffix));
             return self.error("P005", token, message, suggest::fix_type(suffix));
         }
         let (message, fix) = match (takes_type, op) {
@@ -209,7 +209,7 @@ impl<'s> Parser<'s> {
             (false, OpId::SyncOp(SyncOp::Mma)) => {
                 (format!("`{op}` names its types"), format!("write it as `{syntax}`"))
             }
-            (false, _) => (format!("`{op}` takes no type behind it"), format!("write it as `{syntax}`")),
+            (false, _) => (format!("`{op}` takes no type suffix"), format!("write it as `{syntax}`")),
         };
         self.error("P006", token, message, fix)
     }

@@ -4,6 +4,7 @@
 //! page cannot claim what the validator does not do. The programs are the files in `examples`.
 
 #[cfg(test)]
+#[path = "../../../tests/unit/rules.rs"]
 mod tests;
 
 use crate::diagnostic::Rule;
@@ -100,10 +101,10 @@ rules! {
         "A collective moves elements between ranks: from a buffer that the caller binds to another one, bound as \
          `read_write`. It cannot work in place, because ranks read what others still have to send.";
     "V030" "lanes come together in a function",
-        "Barriers, subgroup ops, `uniform_load`, `mma` and collectives stand in the main body, where the flow \
+        "Barriers, subgroup ops, `uniform_load`, `mma` and collectives belong in the main body, where the flow \
          around them can be seen. Functions compute, read and write.";
     "V031" "the lanes of a workgroup do not come together",
-        "Barriers, subgroup ops, `uniform_load` and `mma` need every lane of the workgroup. They may stand under \
+        "Barriers, subgroup ops, `uniform_load` and `mma` need every lane of the workgroup. They may be under \
          conditions and in loops, if all lanes of a workgroup decide alike: the condition comes from literals, \
          counts, `len`, workgroup ids, read-only buffers at such indices, and `uniform_load`. What lanes may see \
          differently counts against it: lane ids, loads from writable memory, atomics, subgroup results, anything \
