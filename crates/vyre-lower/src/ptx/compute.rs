@@ -323,7 +323,7 @@ impl Emit<'_> {
             ComputeOp::Trunc => to_integer("rzi"),
             ComputeOp::Round => to_integer("rni"),
             ComputeOp::IsNan => return self.is_nan(ty, args[0]),
-            other => unreachable!("validated: {other:?} is not of floats, or stands above"),
+            other => unreachable!("validated: {other:?} is not of floats, or has an arm above"),
         };
         self.op(width, &name, args)
     }

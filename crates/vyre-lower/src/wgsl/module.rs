@@ -639,7 +639,7 @@ pub(super) fn word(ty: DataType) -> &'static str {
         | DataType::F16
         | DataType::BF16
         | DataType::F32
-        | DataType::F64 => unreachable!("softened: {ty} does not compute here"),
+        | DataType::F64 => unreachable!("emulated by integers: {ty} does not compute here"),
     }
 }
 

@@ -114,7 +114,7 @@ impl Spec {
 
     fn file(path: &str) -> Result<Spec, SpecError> {
         if path.is_empty() {
-            return Err(SpecError::new("`@` names no file", "write the file behind it: `@input.bin`"));
+            return Err(SpecError::new("`@` names no file", "write the file after it: `@input.bin`"));
         }
         Ok(Spec::File(path.into()))
     }
