@@ -19,3 +19,8 @@ pub mod prepare;
 pub mod ptx;
 pub mod spirv;
 pub mod wgsl;
+
+// The example of the page that registries show.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

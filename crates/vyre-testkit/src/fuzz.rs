@@ -1,4 +1,4 @@
-//! What must hold for any bytes at all: one function per fuzz target.
+//! Properties that hold for any input bytes: one function per fuzz target.
 //!
 //! The targets under `fuzz/` call these, and so does the test `regress`, which replays the inputs that once broke one.
 //! A function returns when its property holds and panics when it does not.
@@ -47,7 +47,7 @@ pub fn text(data: &[u8]) {
 
 /// Any bytes: decoding ends with a program or an error that has a fix, and a program has the bytes it was read from.
 ///
-/// The digest in the header would stop nearly every mutation, so the bytes are read as a payload too, behind a header
+/// The digest in the header would stop nearly every mutation, so the bytes are read as a payload too, after a header
 /// that fits them.
 pub fn wire(data: &[u8]) {
     check_decoding(data);

@@ -1,6 +1,6 @@
-//! What must hold of every pass: the reference computes the same bytes before and after.
+//! The property of every pass: the reference computes the same bytes before and after.
 //!
-//! A pass may change how often memory is read and what nobody sees, so only outputs, the first trap and freedom from
+//! A pass may change how often memory is read and whatever is not observable, so only outputs, the first trap and freedom from
 //! races are compared. The accesses that `range` proves in bounds must never be found out of bounds in a run.
 
 use vyre_foundation::diagnostic::Place;

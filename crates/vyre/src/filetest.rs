@@ -27,7 +27,7 @@ pub const TIMEOUT: Duration = Duration::from_secs(60);
 /// One thing a file says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// The line it stands on.
+    /// Its line.
     pub line: u32,
     /// What is tested: `run`, `opt`, `errors` or `check`; `directive` if that cannot be read.
     pub what: &'static str,
@@ -226,7 +226,7 @@ impl File<'_> {
     }
 }
 
-/// The program in text after the passes that a `//@ opt` directive names, in order; `all` stands for the optimiser's own
+/// The program in text after the passes that a `//@ opt` directive names, in order; `all` means the optimiser's own
 /// list. `bounds` changes nothing and marks the lines of the main body that are proved to stay in bounds.
 pub fn after_passes(program: &ValidProgram, words: &[&str]) -> Result<String, String> {
     let passes: Vec<Pass> = match words {

@@ -1,4 +1,4 @@
-//! `vyre opt`: the optimiser, step by step if wanted.
+//! `vyre opt`: the optimised program, on request after each pass.
 
 use crate::args::Opt;
 use crate::load;

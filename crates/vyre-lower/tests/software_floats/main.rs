@@ -5,8 +5,6 @@
 //! everything between. The counts are printed. `VYRE_CASES` sets the number of random operands an op, and of
 //! generated programs: `VYRE_CASES=8000000 cargo test --release -p vyre-lower --test software_floats ops` takes ten minutes.
 
-#[path = "../../../vyre-foundation/tests/rounding/cases.rs"]
-mod cases;
 mod ops;
 mod programs;
 

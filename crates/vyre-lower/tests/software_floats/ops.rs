@@ -1,6 +1,5 @@
 //! One op, many operands.
 
-use crate::cases::{self, Random};
 use crate::{cases_or, outcome, without_floats};
 use std::io::Write;
 use vyre_foundation::ir::{
@@ -9,6 +8,8 @@ use vyre_foundation::ir::{
 };
 use vyre_foundation::scalar::meaning;
 use vyre_foundation::validate::{ValidProgram, validate};
+use vyre_generate::operands;
+use vyre_generate::source::Seeded;
 
 /// An op under a suffix, and the operand's type for casts.
 #[derive(Clone, Copy, Debug)]
@@ -131,8 +132,8 @@ fn rows() -> impl Iterator<Item = Row> {
 fn edges(ty: DataType) -> Vec<u64> {
     match ty {
         DataType::Bool => vec![0, 1],
-        _ if ty.is_float() => cases::edges(ty),
-        _ => cases::integers(ty, 0).collect(),
+        _ if ty.is_float() => operands::edges(ty),
+        _ => operands::integers(ty, 0).collect(),
     }
 }
 
@@ -166,41 +167,41 @@ fn answer(op: ComputeOp, ty: DataType, a: u64, b: u64) -> u64 {
 }
 
 /// Random operands, most of them shaped so that the result is hard to round.
-fn random(row: Row, random: &mut Random) -> [u64; 3] {
+fn random(row: Row, random: &mut Seeded) -> [u64; 3] {
     let Row { op, ty, source } = row;
     if op == ComputeOp::Cast || op == ComputeOp::Bitcast {
         let narrows = source.is_float() && ty.is_float() && source.bits() > ty.bits();
         return match random.below(2) {
-            0 if narrows => [cases::near_midpoint(random, source, ty), 0, 0],
-            0 if source.is_float() => [cases::one(random, source), 0, 0],
-            _ => [(random.next() >> random.below(u64::from(source.bits()))) & source.mask(), 0, 0],
+            0 if narrows => [operands::near_midpoint(random, source, ty), 0, 0],
+            0 if source.is_float() => [operands::one(random, source), 0, 0],
+            _ => [(random.next_u64() >> random.below(u64::from(source.bits()))) & source.mask(), 0, 0],
         };
     }
-    let (mut a, mut b) = cases::shaped(random, op, ty);
-    let mut third = cases::addend(random, ty, a, b);
+    let (mut a, mut b) = operands::shaped(random, op, ty);
+    let mut third = operands::addend(random, ty, a, b);
     if random.below(3) == 0 {
         // Operands for which the exact result is about `a` and a step beside it, whatever the op's digits do.
         let near =
-            |bits: u64, random: &mut Random| (bits.wrapping_add(random.below(3)).wrapping_sub(1)) & ty.mask();
+            |bits: u64, random: &mut Seeded| (bits.wrapping_add(random.below(3)).wrapping_sub(1)) & ty.mask();
         match op {
             ComputeOp::Add | ComputeOp::Sub => b = near(answer(ComputeOp::Sub, ty, a, b), random),
             ComputeOp::Mul => b = near(answer(ComputeOp::Div, ty, a, b), random),
             ComputeOp::Div => a = near(answer(ComputeOp::Mul, ty, a, b), random),
             ComputeOp::Rem => {
-                let count = answer(ComputeOp::Trunc, ty, cases::one(random, ty), 0);
+                let count = answer(ComputeOp::Trunc, ty, operands::one(random, ty), 0);
                 a = near(answer(ComputeOp::Mul, ty, b, count), random);
             }
             ComputeOp::Sqrt => a = near(answer(ComputeOp::Mul, ty, a, a), random),
             ComputeOp::Fma => {
                 let product = answer(ComputeOp::Mul, ty, a, b);
-                third = near(answer(ComputeOp::Sub, ty, cases::one(random, ty), product), random);
+                third = near(answer(ComputeOp::Sub, ty, operands::one(random, ty), product), random);
             }
             _ => b = near(a, random),
         }
     }
     match op {
         ComputeOp::Select => [random.below(2), a, b],
-        ComputeOp::Rem if random.below(16) == 0 => [cases::one(random, ty), cases::one(random, ty), 0],
+        ComputeOp::Rem if random.below(16) == 0 => [operands::one(random, ty), operands::one(random, ty), 0],
         _ => [a, b, third],
     }
 }
@@ -209,7 +210,7 @@ fn random(row: Row, random: &mut Random) -> [u64; 3] {
 fn every_op_keeps_its_bits() {
     let count = cases_or(4_000);
     for row in rows() {
-        let mut seeded = Random::new(0x50f7 ^ u64::from(row.op as u8) << 16 ^ u64::from(row.ty.tag()) << 8);
+        let mut seeded = Seeded::new(0x50f7 ^ u64::from(row.op as u8) << 16 ^ u64::from(row.ty.tag()) << 8);
         let shaped = (0..count).map(|_| random(row, &mut seeded));
         row.compare(exhaustive(row).into_iter().chain(shaped));
     }

@@ -1,11 +1,8 @@
-//! Every procedure finds the drivers that it is there for.
+//! Every procedure of the driver contract finds the faults that it tests for.
 
-use super::groups;
-use crate::batch::{Plan, Work};
-use crate::contract::Profile;
-use crate::suite::Size;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use vyre_conform::ConformanceSuite;
 use vyre_driver::backend::private::Sealed;
 use vyre_driver::{
     BackendError, CompiledPipeline, DeviceBuffer, DeviceProfile, DispatchConfig, ErrorCode, OutputBuffers,
@@ -14,7 +11,7 @@ use vyre_driver::{
 use vyre_driver_reference::ReferenceBackend;
 use vyre_foundation::ir::{MemoryOrdering, Node, Program, ProgramParts};
 
-/// What a driver does wrong, and the procedure that tells.
+/// What a driver does wrong, and the procedure that finds it.
 const FAULTS: [(&str, &str); 32] = [
     ("the id changes", "identity"),
     ("the profile claims f16", "profile"),
@@ -451,17 +448,9 @@ impl CompiledPipeline for WrongPipeline {
 fn found(fault: &'static str) -> Vec<String> {
     let driver =
         Wrong { inner: ReferenceBackend::default(), fault, calls: AtomicU32::new(0), last: Mutex::default() };
-    let profile = Profile::floor();
-    let plan = Plan { size: Size::Quick, profile: &profile, driver: true, seed: [1; 32] };
-    let mut found = Vec::new();
-    for group in groups() {
-        let Work::Procedure(procedure) = group.work else { continue };
-        if let Err(problem) = crate::target::guarded_procedure(|| procedure(&driver, &plan)) {
-            assert!(!problem.message.is_empty());
-            found.push(group.name.trim_start_matches("driver/").to_owned());
-        }
-    }
-    found
+    let report = ConformanceSuite::quick().matching("driver/").nonce([1; 32]).run_driver(&driver);
+    let failures = report.failures.iter().inspect(|failure| assert!(!failure.message.is_empty()));
+    failures.map(|failure| failure.case.trim_start_matches("driver/").to_owned()).collect()
 }
 
 #[test]
@@ -511,6 +500,6 @@ impl VyreBackend for Least {
 #[test]
 fn a_driver_may_lack_what_the_contract_lets_it_lack() {
     let report =
-        crate::ConformanceSuite::quick().matching("driver/").run_driver(&Least(ReferenceBackend::default()));
+        ConformanceSuite::quick().matching("driver/").run_driver(&Least(ReferenceBackend::default()));
     assert!(report.failures.is_empty(), "{}", report.failures[0]);
 }

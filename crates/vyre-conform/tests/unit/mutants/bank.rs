@@ -125,7 +125,7 @@ fn the_bank_is_the_committed_list() {
     let distinct: HashSet<&str> = names.iter().map(String::as_str).collect();
     assert_eq!(distinct.len(), names.len(), "two mutants have one name");
     if std::env::var_os("UPDATE_EXPECT").is_some() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/mutants/list.txt");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/unit/mutants/list.txt");
         std::fs::write(path, names.join("\n") + "\n").expect("the source tree is writable");
         return;
     }

@@ -33,6 +33,3 @@ fn too_few_bytes_of_a_shader_are_said_to_be_too_few() {
     let failures = ConformanceSuite::quick().matching("op/u32/add").stop_at_first_failure().run(&Short);
     assert_eq!(failures[0].cause, Cause::WrongLength, "{}", failures[0]);
 }
-
-// Linking a driver registers its backend.
-use vyre_driver_reference as _;

@@ -5,18 +5,14 @@
 //! (`rules`). Nothing is skipped silently: rows taken, translated by rule, and left out by reason are printed and
 //! held by the test.
 //!
-//! The conformance suite's tests read the same files, for the same rows through its own path.
+//! The tests of the conformance suite send the same rows through its own path.
 
-mod lower;
-mod path;
-mod rules;
-mod suite;
-
-use lower::value_of;
-use rules::Rule;
 use std::io::Write;
-use suite::{Counts, observed, suites};
 use vyre_foundation::scalar::observe;
+use vyre_testkit::wasm::lower::value_of;
+use vyre_testkit::wasm::path;
+use vyre_testkit::wasm::rules::Rule;
+use vyre_testkit::wasm::suite::{Counts, observed, suites};
 
 #[test]
 fn rows_agree() {

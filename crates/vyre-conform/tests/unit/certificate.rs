@@ -97,7 +97,7 @@ fn a_liar_with_a_key_is_still_found_out() {
         ("groups are not those of this suite", |s| s["predicate"]["levels"]["float"] = "laws".into()),
         ("subject is not its backend", |s| s["predicate"]["target"]["device"] = "another".into()),
         ("subject is not its backend", |s| s["subject"][0]["name"] = "another".into()),
-        ("no in-toto statement", |s| s["_type"] = "another".into()),
+        ("not an in-toto statement", |s| s["_type"] = "another".into()),
         ("of another kind", |s| s["predicateType"] = "another".into()),
         ("start is no time", |s| s["predicate"]["started"] = "today".into()),
         ("start is no time", |s| s["predicate"]["started"] = "2025-13-01T00:00:00Z".into()),
@@ -126,7 +126,7 @@ fn forged(change: impl Fn(&mut crate::Report)) -> Result<Trust, String> {
 }
 
 #[test]
-fn consistent_lies_differ_from_the_suite_or_the_reference() {
+fn consistent_forgeries_differ_from_the_suite_or_the_reference() {
     assert_eq!(forged(|_| {}), Ok(Trust::Unsigned));
     let root = |report: &mut crate::Report| report.groups[3].root.0[0] ^= 1;
     assert!(forged(root).unwrap_err().contains("other output bytes"));
@@ -211,7 +211,7 @@ fn an_unsigned_certificate_still_shows_every_change_but_that_of_its_times() {
 }
 
 #[test]
-fn what_strangers_send_is_refused_in_good_order() {
+fn bad_files_are_refused_with_a_reason() {
     let file = certificate().sign(&SecretKey::generate()).to_json();
     let spaced = file.replace("\",\"", "\", \"");
     let deep = "[".repeat(100_000);

@@ -1,7 +1,7 @@
 //! Rows through the whole path: text, parser, validator, optimiser, reference.
 //!
 //! A function's rows become two programs. In one, every lane loads a row's parameters from buffers; in the other, the
-//! rows stand one below the other with their parameters as literals, which is what constant folding sees. Both run as
+//! rows follow one another with their parameters as literals, which is what constant folding sees. Both run as
 //! written and optimised.
 
 use super::lower::{Function, Operand};
@@ -14,7 +14,7 @@ use vyre_foundation::validate::validate;
 use vyre_reference::{Launch, Options, run};
 
 /// What each of the four runs gives for each row, as bits.
-pub(crate) fn results(function: &Function, rows: &[&[u64]]) -> [Vec<u64>; 4] {
+pub fn results(function: &Function, rows: &[&[u64]]) -> [Vec<u64>; 4] {
     let by_lanes = run_text(&lanes(function), function, rows, true);
     let by_lines = run_text(&lines(function, rows), function, rows, false);
     let [a, b] = by_lanes;
@@ -23,7 +23,7 @@ pub(crate) fn results(function: &Function, rows: &[&[u64]]) -> [Vec<u64>; 4] {
 }
 
 /// One program for all rows: lane i computes row i.
-pub(crate) fn lanes(function: &Function) -> String {
+pub fn lanes(function: &Function) -> String {
     let mut text = String::from("program @rows workgroup(64, 1, 1) {\n");
     for (i, ty) in function.params.iter().enumerate() {
         let _ = writeln!(text, "  buffer @p{i} : read {ty}[] binding {i}");
@@ -63,7 +63,7 @@ fn lines(function: &Function, rows: &[&[u64]]) -> String {
 
 fn steps(text: &mut String, function: &Function, prefix: &str, param: impl Fn(usize) -> String) {
     for (i, step) in function.steps.iter().enumerate() {
-        // Nothing tells the type of a literal there, so it has to say it.
+        // Nothing gives the type of a literal there, so it needs a suffix.
         let suffixed = matches!(step.op, ComputeOp::Cast | ComputeOp::Bitcast);
         let args: Vec<_> =
             step.args.iter().map(|arg| operand(function, *arg, prefix, suffixed, &param)).collect();
@@ -115,7 +115,8 @@ fn run_text(text: &str, function: &Function, rows: &[&[u64]], with_params: bool)
     })
 }
 
-pub(crate) fn column(ty: DataType, values: impl Iterator<Item = u64>) -> Vec<u8> {
+/// Values as the bytes of a buffer.
+pub fn column(ty: DataType, values: impl Iterator<Item = u64>) -> Vec<u8> {
     let mut bytes = Vec::new();
     for bits in values {
         let at = bytes.len();

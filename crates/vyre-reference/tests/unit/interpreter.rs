@@ -1,4 +1,4 @@
-//! What the file tests under `tests/` cannot say: findings, traces, limits, and schedules against each other.
+//! What the file tests under `tests/` cannot express: findings, traces, limits, and schedules against each other.
 
 use crate::{FindingKind, Launch, Options, Outcome, RunError, Schedule, run};
 use vyre_foundation::text::parse;

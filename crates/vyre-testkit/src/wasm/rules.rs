@@ -9,7 +9,7 @@ use vyre_foundation::ir::DataType;
 
 /// What a row expects.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Expected {
+pub enum Expected {
     /// These bits.
     Bits(u64),
     /// A NaN, whichever.
@@ -20,20 +20,30 @@ pub(crate) enum Expected {
 
 /// A difference between the two languages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Rule {
+pub enum Rule {
+    /// Integer division by zero.
     DivisionByZero,
+    /// Integer remainder by zero.
     RemainderByZero,
+    /// The least integer divided by -1.
     QuotientOverflow,
+    /// A float out of the range of the integer type.
     ConversionOverflow,
+    /// NaN to integer.
     ConversionOfNan,
+    /// The bits of a NaN.
     NanBits,
+    /// NaN reinterpreted as an integer.
     BitcastOfNan,
+    /// The minimum or maximum of a number and NaN.
     MinMaxOfNan,
+    /// The sign of a NaN.
     CopysignOfNan,
 }
 
 impl Rule {
-    pub(crate) const ALL: [Rule; 9] = [
+    /// Every difference.
+    pub const ALL: [Rule; 9] = [
         Rule::DivisionByZero,
         Rule::RemainderByZero,
         Rule::QuotientOverflow,
@@ -63,7 +73,7 @@ impl fmt::Display for Rule {
 }
 
 /// A row's expectation in this language, and the rule that changed it.
-pub(crate) fn translate(
+pub fn translate(
     function: &Function,
     params: &[u64],
     theirs: Expected,

@@ -1,37 +1,17 @@
 //! Operands that are hard to round: edge values, and random ones near limits and midpoints.
 
+use crate::source::Seeded;
 use vyre_foundation::ir::{ComputeOp, DataType};
-
-/// SplitMix64: a small generator whose seeds give the same cases on every run.
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Random {
-        Random(seed)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-}
 
 /// How a float type's bits are divided.
 #[derive(Clone, Copy)]
-pub(crate) struct Layout {
-    pub(crate) fraction_bits: u32,
-    pub(crate) exponent_max: u64,
-    pub(crate) bias: u64,
+struct Layout {
+    fraction_bits: u32,
+    exponent_max: u64,
+    bias: u64,
 }
 
-pub(crate) fn layout(ty: DataType) -> Layout {
+fn layout(ty: DataType) -> Layout {
     let (fraction_bits, exponent_bits) = match ty {
         DataType::F16 => (10, 5),
         DataType::BF16 => (7, 8),
@@ -50,7 +30,7 @@ fn float(ty: DataType, sign: u64, exponent: u64, fraction: u64) -> u64 {
 
 /// About a hundred bit patterns of a float type: both signs of zeros, subnormals, limits, small integers, the ends
 /// of the integer types, infinities and NaNs.
-pub(crate) fn edges(ty: DataType) -> Vec<u64> {
+pub fn edges(ty: DataType) -> Vec<u64> {
     let l = layout(ty);
     let ones = (1 << l.fraction_bits) - 1;
     let mut magnitudes = vec![0, 1, 2, 3, ones >> 1, (ones >> 1) + 1, ones - 1, ones];
@@ -85,8 +65,8 @@ pub(crate) fn edges(ty: DataType) -> Vec<u64> {
 }
 
 /// A fraction field with runs of ones and zeros, a few bits at either end, or anything.
-fn fraction(random: &mut Random, bits: u32) -> u64 {
-    let any = random.next();
+fn fraction(random: &mut Seeded, bits: u32) -> u64 {
+    let any = random.next_u64();
     let low = random.below(bits.into()) as u32;
     match random.below(6) {
         0 => 1 << low,
@@ -99,27 +79,27 @@ fn fraction(random: &mut Random, bits: u32) -> u64 {
 }
 
 /// One operand: mostly finite with a shaped fraction, sometimes subnormal, extreme, or any bits at all.
-pub(crate) fn one(random: &mut Random, ty: DataType) -> u64 {
+pub fn one(random: &mut Seeded, ty: DataType) -> u64 {
     let l = layout(ty);
     let exponent = match random.below(8) {
         0 => 0,
         1 => 1 + random.below(3),
         2 => l.exponent_max - 1 - random.below(2),
         3 | 4 => l.bias - 8 + random.below(16 + 2 * u64::from(l.fraction_bits)),
-        5 => return random.next() & ty.mask(),
+        5 => return random.next_u64() & ty.mask(),
         _ => random.below(l.exponent_max),
     };
-    let (sign, fraction) = (random.next(), fraction(random, l.fraction_bits));
+    let (sign, fraction) = (random.next_u64(), fraction(random, l.fraction_bits));
     float(ty, sign, exponent, fraction)
 }
 
 /// Two operands whose result falls where rounding is hard: sums of near exponents, products and quotients at the
 /// subnormal and overflow limits.
-pub(crate) fn shaped(random: &mut Random, op: ComputeOp, ty: DataType) -> (u64, u64) {
+pub fn shaped(random: &mut Seeded, op: ComputeOp, ty: DataType) -> (u64, u64) {
     let l = layout(ty);
     let a = one(random, ty);
     let exponent = a >> l.fraction_bits & l.exponent_max;
-    let near = |random: &mut Random, centre: u64, spread: u64| {
+    let near = |random: &mut Seeded, centre: u64, spread: u64| {
         (centre + random.below(2 * spread)).saturating_sub(spread).min(l.exponent_max - 1)
     };
     let p = u64::from(l.fraction_bits);
@@ -134,12 +114,12 @@ pub(crate) fn shaped(random: &mut Random, op: ComputeOp, ty: DataType) -> (u64, 
         // fmod takes a step per exponent between the two; keep most of them close.
         _ => near(random, exponent, p + 3),
     };
-    let (sign, fraction) = (random.next(), fraction(random, l.fraction_bits));
+    let (sign, fraction) = (random.next_u64(), fraction(random, l.fraction_bits));
     (a, float(ty, sign, exponent, fraction))
 }
 
 /// An addend for `a * b` that nearly cancels it, or falls at the product's last bits or just below.
-pub(crate) fn addend(random: &mut Random, ty: DataType, a: u64, b: u64) -> u64 {
+pub fn addend(random: &mut Seeded, ty: DataType, a: u64, b: u64) -> u64 {
     let l = layout(ty);
     let exponent = |bits: u64| bits >> l.fraction_bits & l.exponent_max;
     let product = (exponent(a) + exponent(b)).saturating_sub(l.bias);
@@ -151,33 +131,33 @@ pub(crate) fn addend(random: &mut Random, ty: DataType, a: u64, b: u64) -> u64 {
         3 => (product + random.below(5)).saturating_sub(p + 3),
         _ => (product + random.below(4 * p)).saturating_sub(2 * p),
     };
-    let (sign, fraction) = (random.next(), fraction(random, l.fraction_bits));
+    let (sign, fraction) = (random.next_u64(), fraction(random, l.fraction_bits));
     float(ty, sign, exponent.min(l.exponent_max - 1), fraction)
 }
 
 /// A value of `wide` at a midpoint of `narrow`, or a last bit beside one.
-pub(crate) fn near_midpoint(random: &mut Random, wide: DataType, narrow: DataType) -> u64 {
+pub fn near_midpoint(random: &mut Seeded, wide: DataType, narrow: DataType) -> u64 {
     let (w, n) = (layout(wide), layout(narrow));
     let smallest = w.bias.saturating_sub(n.bias + u64::from(n.fraction_bits) + 2);
     let span = n.exponent_max + u64::from(n.fraction_bits) + 4;
     let exponent = smallest + random.below(span);
-    // A subnormal of the narrow type has fewer digits, so its midpoint lies further up.
+    // A subnormal of the narrow type has fewer digits, so its midpoint is at a higher bit.
     let normal = (w.bias - n.bias + 1) as i64;
     let lost = (normal - exponent as i64).clamp(0, n.fraction_bits.into()) as u32;
     let cut = w.fraction_bits - n.fraction_bits + lost;
-    let upper = if cut >= 64 { 0 } else { random.next() << cut };
+    let upper = if cut >= 64 { 0 } else { random.next_u64() << cut };
     let middle = upper | 1 << (cut - 1);
     let beside = middle.wrapping_add(random.below(3)).wrapping_sub(1);
-    let sign = random.next();
+    let sign = random.next_u64();
     float(wide, sign, exponent, beside)
 }
 
 /// Integers at powers of two and beside them, near midpoints of the float types, and random ones of every length.
-pub(crate) fn integers(ty: DataType, random_count: u32) -> impl Iterator<Item = u64> {
+pub fn integers(ty: DataType, random_count: u32) -> impl Iterator<Item = u64> {
     let powers = (0..ty.bits()).flat_map(|n| [1u64 << n, (1 << n) - 1, (1 << n) + 1, !(1 << n), (!0) << n]);
-    let mut random = Random::new(ty.tag().into());
+    let mut random = Seeded::new(ty.tag().into());
     let shaped = (0..random_count).map(move |_| {
-        let any = random.next() >> random.below(64);
+        let any = random.next_u64() >> random.below(64);
         let digits = 64 - any.leading_zeros();
         let kept = [8, 11, 24, 53][random.below(4) as usize];
         let magnitude = if random.below(2) == 0 || digits <= kept {

@@ -27,27 +27,36 @@ const FILES: [&str; 12] = [
 
 /// What became of a file's rows.
 #[derive(Default)]
-pub(crate) struct Counts {
-    pub(crate) taken: u64,
-    pub(crate) translated: BTreeMap<Rule, u64>,
-    pub(crate) left_out: BTreeMap<String, u64>,
+pub struct Counts {
+    /// Rows taken.
+    pub taken: u64,
+    /// Of these, rows translated, by rule.
+    pub translated: BTreeMap<Rule, u64>,
+    /// Rows left out, by reason.
+    pub left_out: BTreeMap<String, u64>,
 }
 
 /// A row that could be taken: a function, its parameters, and what it gives.
-pub(crate) struct Row {
-    pub(crate) function: usize,
-    pub(crate) params: Vec<u64>,
-    pub(crate) expected: Expected,
-    /// Where it stands, for the failure message.
-    pub(crate) at: String,
+pub struct Row {
+    /// The function, by its place in [`Suite::functions`].
+    pub function: usize,
+    /// The bits of its parameters.
+    pub params: Vec<u64>,
+    /// The result that its authors expect.
+    pub expected: Expected,
+    /// Its place, for the failure message.
+    pub at: String,
 }
 
 /// A file's functions and rows.
 #[derive(Default)]
-pub(crate) struct Suite {
-    pub(crate) functions: Vec<(String, Function)>,
-    pub(crate) rows: Vec<Row>,
-    pub(crate) counts: Counts,
+pub struct Suite {
+    /// The functions by their export names.
+    pub functions: Vec<(String, Function)>,
+    /// The rows that were taken.
+    pub rows: Vec<Row>,
+    /// How many rows were taken, translated and left out.
+    pub counts: Counts,
 }
 
 impl Suite {
@@ -154,7 +163,7 @@ fn expected(result: &WastRet<'_>) -> Result<Expected, String> {
 }
 
 /// The bits a row's result must have where it can be observed.
-pub(crate) fn observed(ty: DataType, expected: &Expected) -> u64 {
+pub fn observed(ty: DataType, expected: &Expected) -> u64 {
     match expected {
         Expected::Bits(bits) => *bits,
         Expected::Nan => ty.canonical_nan().expect("only floats are NaN"),
@@ -162,7 +171,8 @@ pub(crate) fn observed(ty: DataType, expected: &Expected) -> u64 {
     }
 }
 
-pub(crate) fn suites() -> Vec<(&'static str, Suite)> {
+/// Every file of the suite that computes on scalars, with its rows.
+pub fn suites() -> Vec<(&'static str, Suite)> {
     let files: Vec<_> = spec(SpecVersion::Latest).collect();
     let find = |name| files.iter().find(|file| file.name() == name).expect("the suite has this file");
     FILES.into_iter().map(|name| (name, Suite::read(name, find(name).raw()))).collect()
