@@ -163,12 +163,13 @@ impl<'a> Reader<'a> {
             self.lines_owed -= 1;
             let op = self.tagged("an op", OpId::from_tag)?;
             let node = line::read(op, self)?;
-            let mut lengths = std::mem::take(&mut self.announced);
-            lengths.reverse();
-            let Some(lines) = lengths.pop() else {
+            if self.announced.is_empty() {
                 top.block.push(node);
                 continue;
-            };
+            }
+            let mut lengths = std::mem::take(&mut self.announced);
+            lengths.reverse();
+            let lines = lengths.pop().unwrap_or(0);
             let inner = Open::new(lines, Some(Waiting { node, lengths, at: 0 }));
             below.push(std::mem::replace(&mut top, inner));
             self.check_limit("blocks in each other", below.len() as u64, limits::NESTING_MAX as u64)?;

@@ -17,10 +17,12 @@ trait Field: Sized {
 macro_rules! fields {
     ($($ty:ty: |$field:ident, $to:ident| $write:expr, |$from:ident| $read:expr;)*) => { $(
         impl Field for $ty {
+            #[inline]
             fn write(&self, _: &OpInfo, $to: &mut Writer) {
                 let $field = self;
                 $write;
             }
+            #[inline]
             fn read(_: &OpInfo, $from: &mut Reader<'_>) -> Result<Self> {
                 $read
             }
@@ -49,11 +51,13 @@ fields! {
 
 /// Written where the op has a suffix in text; sealing has fixed the others.
 impl Field for DataType {
+    #[inline]
     fn write(&self, row: &OpInfo, to: &mut Writer) {
         if !row.types.is_empty() {
             to.ty(*self);
         }
     }
+    #[inline]
     fn read(row: &OpInfo, from: &mut Reader<'_>) -> Result<DataType> {
         if row.types.is_empty() {
             return Ok(row.result.under(DataType::U32).unwrap_or(DataType::U32));
@@ -74,6 +78,7 @@ macro_rules! form {
         $({ $([$op:ident : $group:ty])? $($field:ident : $ty:ty),* })?;
     )*) => {
         /// Writes what follows a line's tag: its fields, and how many lines its blocks have.
+        #[inline]
         pub(super) fn write(node: &Node, row: &OpInfo, to: &mut Writer) {
             match node {
                 $( Node::$line $({ $($field,)* .. })? => { $($($field.write(row, to);)*)? } )*
@@ -81,6 +86,7 @@ macro_rules! form {
         }
 
         /// Reads the fields of a line with that op. Its blocks are empty, and the reader knows how many lines they have.
+        #[inline]
         #[allow(clippy::useless_conversion)] // Most groups of ops are their own field.
         pub(super) fn read(id: OpId, from: &mut Reader<'_>) -> Result<Node> {
             let row = id.info();

@@ -14,7 +14,7 @@ mod interval;
 
 use super::Pass;
 use super::edit::{Replacements, Surroundings, each_body, ends_in_jump, is_jump, literal};
-use crate::ir::{Block, Body, ComputeOp, DataType, FunctionId, Node, Operand, ProgramParts};
+use crate::ir::{Block, Body, ComputeOp, DataType, Effect, FunctionId, Node, Operand, ProgramParts};
 use crate::validate::ValidProgram;
 use env::Env;
 
@@ -118,8 +118,18 @@ impl Analysis<'_> {
 
     /// Whether a line has accesses, and all of them are inside.
     fn stays_in_bounds(&self, node: &Node) -> bool {
-        if let (Some(local), Some(index)) = (node.local(), node.local_index()) {
-            return self.env.in_array(local, index);
+        match node.effect() {
+            Effect::Reads | Effect::Writes | Effect::Orders | Effect::OrdersAndWrites => {}
+            Effect::Gets | Effect::Sets => {
+                let place = node.local().zip(node.local_index());
+                return place.is_some_and(|(local, index)| self.env.in_array(local, index));
+            }
+            Effect::Pure
+            | Effect::Exchanges
+            | Effect::Controls
+            | Effect::Calls
+            | Effect::Launches
+            | Effect::Traps => return false,
         }
         let mut counts = [1; 3];
         if let Node::Mma { m, n, k, .. } = node {
