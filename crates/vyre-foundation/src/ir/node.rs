@@ -463,7 +463,7 @@ impl Node {
     /// The type suffix of the line's op, or the type that a `var` declares; `None` where the op takes none.
     #[inline]
     pub fn suffix(&self) -> Option<DataType> {
-        if self.op().info().types.is_empty() { None } else { self.ty() }
+        if self.op().has_suffix() { self.ty() } else { None }
     }
 
     /// The type of the value this line assigns; `None` for none, and for calls, whose type the callee declares.

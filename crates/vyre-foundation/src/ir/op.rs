@@ -184,6 +184,12 @@ macro_rules! ops {
                     match self { $( $group::$variant => lanes!($($taker)? $takers), )* }
                 }
 
+                /// Whether it takes a type suffix.
+                #[inline]
+                pub const fn has_suffix(self) -> bool {
+                    match self { $( $group::$variant => !TypeSet::$types.is_empty(), )* }
+                }
+
                 /// The op's row of the table.
                 #[inline]
                 pub const fn info(self) -> &'static OpInfo {
@@ -222,6 +228,12 @@ macro_rules! ops {
             #[inline]
             pub const fn together(self) -> Option<MemoryOrdering> {
                 match self { $( OpId::$group(op) => op.together(), )* }
+            }
+
+            /// Whether it takes a type suffix.
+            #[inline]
+            pub const fn has_suffix(self) -> bool {
+                match self { $( OpId::$group(op) => op.has_suffix(), )* }
             }
 
             /// The op's row of the table.
