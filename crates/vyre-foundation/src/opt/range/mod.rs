@@ -140,12 +140,12 @@ impl Analysis<'_> {
         {
             counts[0] = 4;
         }
-        let (mut counts, mut inside) = (counts.into_iter(), None);
+        let (mut at, mut inside) = (0, true);
         node.for_each_element(|buffer, index| {
-            let here = counts.next().is_some_and(|count| self.env.in_buffer(buffer, index, count));
-            inside = Some(inside.unwrap_or(true) && here);
+            inside &= self.env.in_buffer(buffer, index, counts[at]);
+            at += 1;
         });
-        inside.unwrap_or(false)
+        inside && at > 0
     }
 }
 
