@@ -7,7 +7,7 @@
 use super::{WireError, line};
 use crate::ir::{
     Args, Axis, Block, Body, Buffer, BufferId, BufferKind, DataType, Function, FunctionId, Literal, Local,
-    Name, Node, OpId, Operand, ProgramParts, ReduceOp, Tile, Value, is_name,
+    Name, OpId, Operand, ProgramParts, ReduceOp, Tile, Value, is_name,
 };
 use crate::limits;
 use smallvec::SmallVec;
