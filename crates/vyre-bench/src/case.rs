@@ -1,4 +1,4 @@
-//! What a benchmark is: kernels, sizes, inputs, and the same work in plain Rust.
+//! A benchmark: kernels, sizes, inputs, and the same work in plain Rust.
 //!
 //! Every buffer is a list of 32-bit words, floats by their bits, so that one description serves devices, baselines and
 //! checks alike. A benchmark of several dispatches is a list of steps over one set of buffers.
@@ -10,13 +10,13 @@ use vyre_foundation::random::word_at;
 
 /// One benchmark.
 pub struct Benchmark {
-    /// What it is asked for by.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// What it does, in a few words.
+    /// A short description.
     pub about: &'static str,
-    /// What its size counts.
+    /// The unit of its size.
     pub unit: &'static str,
-    /// The size that is measured where nobody asks for another.
+    /// The size that is measured by default.
     pub size: u32,
     /// A size that the reference interpreter runs in moments.
     pub tiny: u32,
@@ -103,7 +103,7 @@ impl Written {
         Written { start: vec![0; words], given: false, result: true }
     }
 
-    /// What one step leaves for another.
+    /// An intermediate buffer between steps.
     pub(crate) fn between(words: usize) -> Written {
         Written { start: vec![0; words], given: false, result: false }
     }
@@ -114,7 +114,7 @@ pub(crate) struct Step {
     /// Which of the case's programs.
     pub(crate) program: usize,
     pub(crate) grid: [u32; 3],
-    /// What is bound, in binding order.
+    /// The bound buffers, in binding order.
     pub(crate) binds: Vec<Bind>,
     /// The step of the plan that it is, if it is of one: with programs for devices that have less.
     pub(crate) planned: Option<PlanStep>,
@@ -147,7 +147,7 @@ impl Case {
         Case { programs: vec![program(source)], reads, writes: vec![written], steps, bytes: bytes as u64 * 4 }
     }
 
-    /// A plan's dispatches. Read are its inputs, then its constants; written its outputs, then what lies between.
+    /// A plan's dispatches. It reads its inputs, then its constants; it writes its outputs, then its intermediate buffers.
     pub(crate) fn of(plan: Plan, inputs: Vec<Vec<u32>>) -> Case {
         let (mut reads, mut writes) = (inputs, Vec::new());
         let mut binds = vec![Bind::Read(0); plan.buffers.len()];

@@ -19,3 +19,8 @@ pub mod scalar;
 pub mod text;
 pub mod validate;
 pub mod wire;
+
+// The example of the page that registries show.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

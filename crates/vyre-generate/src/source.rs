@@ -35,6 +35,11 @@ impl Seeded {
     pub const fn next_u64(&mut self) -> u64 {
         self.words.next_word()
     }
+
+    /// A number below `bound`, which is not 0.
+    pub const fn below(&mut self, bound: u64) -> u64 {
+        self.next_u64() % bound
+    }
 }
 
 impl Source for Seeded {
@@ -129,7 +134,7 @@ impl<'a> Draw<'a> {
     }
 
     /// One of `items` by its weight; `None` if all weights are zero.
-    pub fn weighted<T: Copy>(&mut self, items: &[(T, u32)]) -> Option<T> {
+    pub(crate) fn weighted<T: Copy>(&mut self, items: &[(T, u32)]) -> Option<T> {
         let mut at = self.below(items.iter().map(|(_, weight)| weight).sum());
         for (item, weight) in items {
             if at < *weight {

@@ -1,7 +1,7 @@
 //! Runs compiled programs.
 //!
 //! A lane runs until it reaches a step that lanes take together; then the next lane of the schedule runs. When all
-//! lanes of the workgroup stand there, `sync` takes the step. Workgroups run one after the other, each up to its end or
+//! lanes of the workgroup have reached it, `sync` takes the step. Workgroups run one after the other, each up to its end or
 //! to the next grid barrier. Lanes share one register file, which is copied out and in around such steps; a program
 //! without them never copies.
 
@@ -16,7 +16,7 @@ use vyre_foundation::ir::{BufferKind, ProgramParts};
 use vyre_foundation::launch::Admission;
 use vyre_foundation::random::word;
 
-/// What a workgroup keeps while it waits.
+/// The state of a workgroup while it waits.
 #[derive(Clone, Default)]
 pub(crate) struct Group {
     /// Where its lanes go on.
@@ -164,7 +164,7 @@ impl Machine<'_> {
         }
     }
 
-    /// What a grid barrier and the end have in common: a recorded trap fails the run.
+    /// The common part of a grid barrier and the end of a run: a recorded trap fails the run.
     fn end_epoch(&mut self) -> Result<(), RunError> {
         if let Some(checker) = &mut self.checker {
             checker.grid_barrier();

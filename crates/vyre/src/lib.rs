@@ -46,7 +46,7 @@ use vyre_foundation::diagnostic::Rule;
 #[doc = include_str!("../../../docs/host-api.md")]
 struct HostApi;
 
-/// What every diagnostic code stands for: the parser's, the validator's and that of directives.
+/// The rule behind every diagnostic code: the parser's, the validator's and that of directives.
 ///
 /// ```
 /// let rule = vyre::rules().find(|rule| rule.code == "V031").unwrap();
@@ -55,3 +55,8 @@ struct HostApi;
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     text::RULES.iter().chain(validate::RULES).chain([&spec::RULE])
 }
+
+// The example of the page that registries show.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `[1, 2, 3]` | those elements, written as literals of the buffer's type |
 //! | `[0; 1000]` | one element 1000 times |
-//! | `hex"00 ff"` | raw little-endian bytes; spaces and `_` may stand between digits |
+//! | `hex"00 ff"` | raw little-endian bytes; spaces and `_` may separate digits |
 //! | `@file.bin` | the raw little-endian bytes of a file |
 //! | `rand(seed=7, count=4096)` | random elements, the same everywhere; without a count the declared length |
 //!
@@ -114,7 +114,7 @@ impl Spec {
 
     fn file(path: &str) -> Result<Spec, SpecError> {
         if path.is_empty() {
-            return Err(SpecError::new("`@` names no file", "write the file behind it: `@input.bin`"));
+            return Err(SpecError::new("`@` names no file", "write the file after it: `@input.bin`"));
         }
         Ok(Spec::File(path.into()))
     }
