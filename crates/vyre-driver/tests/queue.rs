@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vyre_driver::observability::{DispatchTelemetry, snapshot_dispatch_telemetry};
-use vyre_driver::queue::{About, Launch, Queue, QueueBackend, Read, Stop, Times, Work};
+use vyre_driver::queue::{About, KernelLaunch, Queue, QueueBackend, Read, Stop, Times, Work};
 use vyre_driver::{
     BackendError, DeviceProfile, DispatchConfig, ResidentDispatchStep, ResidentReadRange, Resource,
     VyreBackend, grid_sync,
@@ -31,7 +31,7 @@ struct Fake {
 }
 
 impl Fake {
-    fn launch(&self, launch: &Launch<'_, Fake>) {
+    fn launch(&self, launch: &KernelLaunch<'_, Fake>) {
         self.launches.fetch_add(1, Ordering::Relaxed);
         let groups: u64 = launch.admission.workgroups();
         for memory in launch.memories() {
