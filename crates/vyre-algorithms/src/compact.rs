@@ -1,7 +1,7 @@
-//! Elements that are kept, moved together in their order.
+//! Stream compaction: moves the elements that a flag keeps together, in their order.
 //!
 //! Each tile of 4096 elements counts what it keeps, the counts are scanned, and each workgroup moves its tile's elements to
-//! where they belong.
+//! their places.
 
 use crate::plan::{Plan, Role, count, grid};
 use crate::programs::{ROW, built, four, row_start};
@@ -133,7 +133,7 @@ fn moves_by_rows<T: Number>() -> Program {
 
 impl Plan {
     /// The elements whose flag is not 0, in their order. Inputs are `len` elements and as many flags of one byte; outputs
-    /// `len` elements, of which those behind the kept ones stay as they were, and the number of kept ones in u32.
+    /// `len` elements, of which those after the kept ones stay unchanged, and the number of kept ones in u32.
     pub fn compact<T: Number>(len: usize) -> Result<Plan, BackendError> {
         let tiles = count(len)?.div_ceil(TILE).max(1);
         let mut plan = Plan::default();

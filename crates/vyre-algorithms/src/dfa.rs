@@ -1,4 +1,4 @@
-//! Matches of a deterministic automaton in many records of bytes, one lane for each record.
+//! Counts the matches of a deterministic automaton in many records of bytes, one lane for each record.
 //!
 //! Small tables are copied to workgroup memory first, where look-ups are cheap.
 
@@ -14,7 +14,7 @@ const SMALL: u32 = 2048;
 /// Bit 31 of an entry: a match ends here.
 const HIT: u32 = 1 << 31;
 
-/// A deterministic automaton over bytes. Each record starts in state 0; a match is counted wherever a step says so.
+/// A deterministic automaton over bytes. Each record starts in state 0; a match is counted at every step that is marked as one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dfa {
     /// For each state and byte the next state times 256, and bit 31 where a match ends.

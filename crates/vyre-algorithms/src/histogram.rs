@@ -1,4 +1,4 @@
-//! Bytes counted by value.
+//! Counts bytes by value.
 
 use crate::plan::{Plan, Role, count, grid};
 use crate::programs::parsed;

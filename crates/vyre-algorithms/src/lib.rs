@@ -13,7 +13,7 @@
 //! ```
 //!
 //! The order of float sums is part of each definition (`docs/algorithms.md`), so their bits are the same everywhere too. No
-//! workgroup waits for another: what must be known of all comes from an earlier dispatch.
+//! workgroup waits for another: what depends on all elements comes from an earlier dispatch.
 
 mod compact;
 mod dfa;
@@ -35,3 +35,8 @@ pub use plan::{Buffer, Plan, Prepared, Role, Step};
 pub use reduce::Fold;
 pub use scan::Scan;
 pub use sha256::{SHA256_ROUNDS, SHA256_START};
+
+// The example of the page that registries show.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,8 +1,8 @@
 //! Products of matrices, by tiles in workgroup memory.
 //!
 //! A workgroup makes 128 by 128 elements of c. Slices of a and b, eight deep, pass through workgroup memory in two places: while
-//! one is multiplied, the next is on its way. A lane keeps 8 by 8 sums, as four squares of 4 by 4, so that what it reads
-//! lies four side by side.
+//! one is multiplied, the next is loaded. A lane keeps 8 by 8 sums, as four squares of 4 by 4, so that it reads four
+//! adjacent elements at once.
 
 use crate::plan::{Plan, Role, refused};
 use crate::programs::{built, four};
@@ -48,7 +48,7 @@ impl Shape {
 
 /// Steps along k that pass through workgroup memory together.
 const DEPTH: u32 = 8;
-/// How far the columns of a slice of a are apart: four more than it has rows, so that lanes that store do not meet.
+/// How far the columns of a slice of a are apart: four more than it has rows, so that the stores of lanes do not conflict.
 const STRIDE: u32 = SIDE + 4;
 
 /// Where a lane loads and stores.
@@ -81,7 +81,7 @@ impl<'k> Lane<'k> {
         let a_row = self.rows(self.row0 + (self.l >> 1), self.depth);
         let mut a = four(self.a, a_row + a_k);
         if !self.whole {
-            // What lies beyond a row's end is not part of it. A product with -0.0 leaves every sum as it is, +0.0 would
+            // Elements after a row's end are not part of it. A product with -0.0 leaves every sum as it is, +0.0 would
             // not; b is +0.0 there, out of bounds.
             for (at, a) in (0u32..).zip(&mut a) {
                 *a = (a_k + at).lt(self.depth).select(*a, -0.0f32);

@@ -1,8 +1,8 @@
 //! Products of matrices of i8 in i32, by the tile product `mma`.
 //!
 //! A workgroup makes a tile of c, some steps along k at a time. Slices of a and b have several places in workgroup memory:
-//! while `mma` multiplies one pair, others come in. How large tiles are is a question of workgroup memory, so there are
-//! several programs, and a device gets the largest that fits.
+//! while `mma` multiplies one pair, others are loaded. Workgroup memory limits the size of tiles, so there are
+//! several programs, and a device runs the largest that fits.
 
 use crate::matmul::Shape;
 use crate::plan::{Plan, Role};
@@ -11,7 +11,7 @@ use vyre_driver::BackendError;
 use vyre_foundation::ir::builder::{Bounds, Kernel, Mem, ReadOnly, Shared, Val};
 use vyre_foundation::ir::{Axis, Program};
 
-/// What a workgroup makes.
+/// The tile of a workgroup.
 #[derive(Clone, Copy)]
 struct Tile {
     rows: u32,
@@ -36,7 +36,7 @@ const LARGE: usize = 1 << 20;
 /// Rows of tiles whose workgroups follow each other, so that those that run together share rows and columns.
 const BAND: u32 = 8;
 
-/// Where a factor lies: in words if all its rows are whole, else in bytes.
+/// How a factor is stored: in words if all its rows are whole words, else in bytes.
 #[derive(Clone, Copy)]
 enum Source<'k> {
     Words(Mem<'k, u32, ReadOnly>),
@@ -187,7 +187,7 @@ fn by_rows(whole: bool) -> Program {
         let take = |at: Val<'_, u32>, last: bool| {
             let at = at + lane;
             let left = (0..CORNER).map(|along| a.at((row0 + along) * depth + at));
-            // Behind a row's end nothing is added.
+            // After a row's end nothing is added.
             let left = left.map(|x| if last { at.lt(depth).select(x, 0) } else { x }).collect::<Vec<_>>();
             let right: Vec<_> = (0..CORNER).map(|along| b.at((column0 + along) * depth + at)).collect();
             for (at, sum) in sums.iter().enumerate() {

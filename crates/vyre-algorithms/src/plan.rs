@@ -1,4 +1,4 @@
-//! What an algorithm is at one size, and how it is run.
+//! An algorithm at one size as data, and how it is run.
 //!
 //! A plan owns no memory: it names buffers by number. A backend with resident memory gets the dispatches as one sequence,
 //! with one transfer in and one out; any other gets them one by one, on the host's bytes.
@@ -14,9 +14,9 @@ use vyre_foundation::launch::bound_buffers;
 /// An algorithm at one size.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// What its steps run.
+    /// The programs of its steps.
     pub programs: Vec<Program>,
-    /// What its steps bind: inputs and outputs in the order in which they are passed.
+    /// The buffers of its steps: inputs and outputs in the order in which they are passed.
     pub buffers: Vec<Buffer>,
     /// The dispatches, in order.
     pub steps: Vec<Step>,
@@ -27,11 +27,11 @@ pub struct Plan {
 pub struct Buffer {
     /// Its size.
     pub byte_len: usize,
-    /// Who fills it.
+    /// Its role.
     pub role: Role,
 }
 
-/// Who fills a buffer.
+/// The role of a buffer: who fills it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The caller.
@@ -190,7 +190,7 @@ impl Plan {
         }
     }
 
-    /// Allocates what lies between the steps, once for any number of runs.
+    /// Allocates the intermediate buffers, once for any number of runs.
     pub fn prepare<'b>(&self, backend: &'b dyn VyreBackend) -> Result<Prepared<'b>, BackendError> {
         let mut between = Allocations { backend, resources: Vec::new() };
         for buffer in self.buffers.iter() {

@@ -1,7 +1,7 @@
-//! One value from all elements.
+//! Reduces all elements to one value.
 //!
 //! Levels of tiles of 4096 elements: a workgroup leaves one value for each tile, and the next level takes those, until one
-//! is left. A lane folds 16 elements in the order in which they lie, four at a time side by side; then lanes fold by
+//! is left. A lane folds 16 elements in memory order, four adjacent ones at a time; then lanes fold by
 //! subgroup, and subgroups from left to right.
 
 use crate::plan::{Plan, Role, count, grid, refused};

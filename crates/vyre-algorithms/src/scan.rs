@@ -1,7 +1,7 @@
 //! Prefix sums.
 //!
-//! On the way up each tile of 4096 elements leaves its sum, level by level, until one tile is left; on the way down each
-//! workgroup scans its tile from the sum of all before it. So the elements are read twice and written once.
+//! The up-sweep reduces each tile of 4096 elements to its sum, level by level, until one tile is left. In the down-sweep each
+//! workgroup scans its tile, starting from the sum of all before it. So the elements are read twice and written once.
 
 use crate::plan::{Plan, Role, count, grid};
 use crate::programs::{ROW, built, four, row_start};
@@ -28,7 +28,7 @@ impl Scan {
     }
 }
 
-/// The way down: a subgroup has 512 elements as four rows of 128, a lane four of each row. The sum before a lane's four is
+/// The down-sweep: a subgroup has 512 elements as four rows of 128, a lane four of each row. The sum before a lane's four is
 /// that of the tiles before, of the subgroups before in order, of the rows before in order, and of the lanes below.
 fn down<T: Number>(scan: Scan) -> Program {
     built(&format!("scan_{}_{}", scan.name(), T::TYPE), [256, 1, 1], |k| {

@@ -11,7 +11,7 @@ use vyre_foundation::ir::builder::Val;
 
 const LANES: u32 = 64;
 
-/// What each round of the compression function adds, as FIPS 180-4 says.
+/// The constants of the rounds of the compression function, from FIPS 180-4.
 #[rustfmt::skip]
 pub const SHA256_ROUNDS: [u32; 64] = [
     0x428a_2f98, 0x7137_4491, 0xb5c0_fbcf, 0xe9b5_dba5, 0x3956_c25b, 0x59f1_11f1, 0x923f_82a4, 0xab1c_5ed5,

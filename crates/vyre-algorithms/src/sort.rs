@@ -1,8 +1,8 @@
 //! Radix sort of u32 keys, least significant digit first: four passes of eight bits, each stable.
 //!
 //! In each pass every tile of 4096 keys counts its digits; a scan of all counts, digit by digit and within a digit tile by
-//! tile, says where each tile's keys of each digit go; and each workgroup sorts its tile by the digit in its own memory, so
-//! that what it then stores lies side by side.
+//! tile, gives the place of each tile's keys of each digit; and each workgroup sorts its tile by the digit in its own memory, so
+//! that its stores are to adjacent elements.
 
 use crate::plan::{Plan, Role, count, grid};
 use crate::programs::{built, four};
@@ -49,7 +49,7 @@ fn counts() -> Program {
     })
 }
 
-/// A key on its way through a tile.
+/// A key during the sort of a tile.
 struct Key<'k> {
     key: Val<'k, u32>,
     digit: Val<'k, u32>,
@@ -135,7 +135,7 @@ fn moves(pairs: bool) -> Program {
         let (group, l) = (k.workgroup_index(), k.local_index());
         let (first, n) = (group * TILE, keys.len());
         let base = first + k.subgroup_index() * (32 * EACH) + k.subgroup_lane();
-        // Behind the last key stand greatest ones: they sort behind all others, and are not stored.
+        // The last keys are padded with the greatest: these sort after all others, and are not stored.
         let mut own = strided(keys, base);
         for (row, key) in (0u32..).zip(&mut own) {
             *key = (base + row * 32).lt(n).select(*key, u32::MAX);

@@ -1,4 +1,4 @@
-//! What a benchmark is: kernels, sizes, inputs, and the same work in plain Rust.
+//! A benchmark: kernels, sizes, inputs, and the same work in plain Rust.
 //!
 //! Every buffer is a list of 32-bit words, floats by their bits, so that one description serves devices, baselines and
 //! checks alike. A benchmark of several dispatches is a list of steps over one set of buffers.
@@ -6,16 +6,17 @@
 use bytemuck::cast_slice;
 use vyre::algorithms::{Plan, Role, Step as PlanStep};
 use vyre::{Program, VyreBackend};
+use vyre_foundation::random::word_at;
 
 /// One benchmark.
 pub struct Benchmark {
-    /// What it is asked for by.
+    /// Its name on the command line.
     pub name: &'static str,
-    /// What it does, in a few words.
+    /// A short description.
     pub about: &'static str,
-    /// What its size counts.
+    /// The unit of its size.
     pub unit: &'static str,
-    /// The size that is measured where nobody asks for another.
+    /// The size that is measured by default.
     pub size: u32,
     /// A size that the reference interpreter runs in moments.
     pub tiny: u32,
@@ -102,7 +103,7 @@ impl Written {
         Written { start: vec![0; words], given: false, result: true }
     }
 
-    /// What one step leaves for another.
+    /// An intermediate buffer between steps.
     pub(crate) fn between(words: usize) -> Written {
         Written { start: vec![0; words], given: false, result: false }
     }
@@ -113,7 +114,7 @@ pub(crate) struct Step {
     /// Which of the case's programs.
     pub(crate) program: usize,
     pub(crate) grid: [u32; 3],
-    /// What is bound, in binding order.
+    /// The bound buffers, in binding order.
     pub(crate) binds: Vec<Bind>,
     /// The step of the plan that it is, if it is of one: with programs for devices that have less.
     pub(crate) planned: Option<PlanStep>,
@@ -146,7 +147,7 @@ impl Case {
         Case { programs: vec![program(source)], reads, writes: vec![written], steps, bytes: bytes as u64 * 4 }
     }
 
-    /// A plan's dispatches. Read are its inputs, then its constants; written its outputs, then what lies between.
+    /// A plan's dispatches. It reads its inputs, then its constants; it writes its outputs, then its intermediate buffers.
     pub(crate) fn of(plan: Plan, inputs: Vec<Vec<u32>>) -> Case {
         let (mut reads, mut writes) = (inputs, Vec::new());
         let mut binds = vec![Bind::Read(0); plan.buffers.len()];
@@ -223,12 +224,9 @@ pub(crate) fn groups(count: u32, each: u32) -> u32 {
     count.div_ceil(each)
 }
 
-/// The `at`-th output of SplitMix64.
+/// Random word number `at`.
 pub(crate) fn random(seed: u64, at: usize) -> u64 {
-    let mut z = seed.wrapping_add((at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ z >> 31
+    word_at(seed, at as u64)
 }
 
 /// Words of which every value is as likely.

@@ -1,4 +1,4 @@
-//! The result that counts: what the reference interpreter makes of a case, with its checks on.
+//! The expected result of a case: the reference interpreter's, with its checks on.
 
 use crate::case::{Bind, Case, words};
 use bytemuck::cast_slice;

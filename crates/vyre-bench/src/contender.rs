@@ -1,4 +1,4 @@
-//! Those who do the work of a case: baselines, and backends in two ways.
+//! The contenders of a case: baselines, and each backend twice.
 //!
 //! A backend runs on resident buffers, where only the dispatch is inside the clock, and on the host's bytes, where the
 //! transfers are inside it too. Both reuse the storage of their results.
@@ -16,7 +16,7 @@ use vyre::{BackendError, DispatchConfig, VyreBackend};
 pub enum Mode {
     /// Rust on the host, no backend.
     Baseline,
-    /// A backend on buffers that lie on its device.
+    /// A backend on buffers of its device.
     Resident,
     /// A backend on bytes of the host, transfers included.
     Host,
@@ -94,7 +94,7 @@ pub(crate) struct Resident<'c> {
     case: &'c Case,
     reads: Vec<Resource>,
     writes: Vec<Resource>,
-    /// What each step binds.
+    /// The buffers that each step binds.
     bound: Vec<Vec<Resource>>,
 }
 
@@ -166,7 +166,7 @@ impl Contender for Resident<'_> {
 impl Drop for Resident<'_> {
     fn drop(&mut self) {
         for resource in self.reads.drain(..).chain(self.writes.drain(..)) {
-            // The run is over; a device that cannot free has nothing to tell here.
+            // The run is over; a failed free does not matter here.
             let _ = self.backend.free_resident(resource);
         }
     }
@@ -178,11 +178,11 @@ pub(crate) struct Host<'c> {
     case: &'c Case,
     /// How each step is dispatched, and where its outputs belong.
     dispatches: Vec<(DispatchConfig, Vec<Output>)>,
-    /// What the steps wrote last.
+    /// The results of the last run.
     written: Vec<Vec<u8>>,
 }
 
-/// What a step writes.
+/// The buffers that a step writes.
 #[derive(Clone, Copy)]
 struct Output {
     buffer: usize,
@@ -245,7 +245,7 @@ impl Contender for Host<'_> {
                     None => self.written[*at].as_slice(),
                     Some(output) if outputs[output].earlier => &left[output],
                     Some(_) if self.case.writes[*at].given => cast_slice(&self.case.writes[*at].start),
-                    // Nothing stands for zeros.
+                    // No contents mean zeros.
                     Some(_) => &[],
                 },
             };

@@ -1,7 +1,7 @@
-//! The same work as a CUDA programmer writes it, compiled by `nvcc` where that is, in a process of its own.
+//! The same work in hand-written CUDA, compiled by `nvcc` where it is installed, in a separate process.
 //!
-//! The source stands in `cuda/baselines.cu` with the few letters that the two processes speak. Its device times are
-//! comparable with a backend's; its wall times have the way through two pipes in them.
+//! The source is `cuda/baselines.cu`, with the protocol of a few letters between the two processes. Its device times are
+//! comparable with a backend's; its wall times include two pipes.
 //!
 //! Not here: anything for machines without `nvcc`. A note says that its rows are missing.
 
@@ -48,7 +48,7 @@ impl Nvcc {
     }
 }
 
-/// What does a benchmark in CUDA.
+/// The library behind the CUDA baseline of a benchmark.
 pub(crate) fn label(benchmark: &str) -> &'static str {
     match benchmark {
         "sum" | "tree" | "scan" | "histogram" | "sort" => "cub",

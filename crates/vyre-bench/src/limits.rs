@@ -1,7 +1,7 @@
-//! What memory and arithmetic units can do, measured in the same run as what is held against it.
+//! The limits of memory and arithmetic units, measured in the same run as the kernels that are compared with them.
 //!
-//! For backends on the host's own processor the limits are those of Rust loops on all cores, with the widest vectors
-//! that it has; for other devices those of three small kernels there. A limit is the best of several tries, some before
+//! On the host's own processor Rust loops on all cores, with its widest vectors, measure the limits; on other devices
+//! three small kernels do. A limit is the best of several tries, some before
 //! each benchmark: noise only ever makes it lower.
 //!
 //! Not here: caches, latencies, shared memory. A kernel that neither limit explains is bound by one of those.
@@ -20,7 +20,7 @@ const TRIES: usize = 3;
 /// Bytes of each of the two buffers that are copied.
 const COPY_BYTES: usize = 1 << 27;
 
-/// What a device can do in a second.
+/// The measured rates of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Limits {
     /// Bytes read and written by a copy.
@@ -33,7 +33,7 @@ pub struct Limits {
 
 impl Limits {
     /// Operations of a kind.
-    pub fn ops_per_second(&self, kind: OpKind) -> f64 {
+    pub(crate) fn ops_per_second(&self, kind: OpKind) -> f64 {
         match kind {
             OpKind::U32 => self.u32_per_second,
             OpKind::F32 => self.f32_per_second,
@@ -156,7 +156,7 @@ pub(crate) fn device(backend: &Arc<dyn VyreBackend>) -> Result<Limits, Error> {
     })
 }
 
-/// What holds a benchmark back, if nothing but these limits does.
+/// The limit that bounds a benchmark, if one of these does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
     /// The bytes that must travel.

@@ -2,8 +2,8 @@
 //!
 //! A sample is the mean of enough calls to last a moment, so that a short dispatch is not lost in the clock's grain. In
 //! each round every contender gives one sample, and each round starts with another contender, so that what the machine
-//! does meanwhile falls on all alike. What a neighbour leaves in caches, clocks and the device's context falls on nobody: each
-//! sample follows untimed calls of its own contender.
+//! does meanwhile affects all alike. The state that another contender leaves in caches, clocks and the device's context
+//! affects no sample: each follows untimed calls of its own contender.
 
 use crate::contender::Contender;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ const GROUP_NS: f64 = 2.5e9;
 const ROUNDS_MIN: usize = 5;
 const ROUNDS_MAX: usize = 31;
 
-/// How the samples of one contender lie.
+/// The distribution of one contender's samples.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
     /// The middle one.
@@ -43,7 +43,7 @@ impl Spread {
     }
 }
 
-/// What the clock says of one contender.
+/// The measured times of one contender.
 #[derive(Clone, Debug)]
 pub struct Times {
     /// From call to return.
@@ -124,7 +124,7 @@ pub(crate) fn one_call(contender: &mut dyn Contender) -> Result<Duration, Backen
     Ok(Duration::from_nanos(time(contender, 1)?.0 as u64))
 }
 
-/// Runs all rounds. A contender that fails on the way is at the index of its error in the answer.
+/// Runs all rounds. A contender that fails has its error at its index in the result.
 pub(crate) fn rounds(
     runners: &mut [Runner<'_>],
     wanted: Option<usize>,

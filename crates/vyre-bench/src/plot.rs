@@ -1,7 +1,7 @@
 //! The ratios of a run as a picture: bars on a logarithmic scale, from plain Rust's time to the left where a contender
 //! is faster and to the right where it is slower.
 //!
-//! The SVG stands alone: no scripts, no fonts or styles from elsewhere.
+//! The SVG is self-contained: no scripts, no external fonts or styles.
 
 use crate::contender::Mode;
 use crate::report::{Group, Outcome, Report, Row, size_text};
@@ -190,7 +190,7 @@ impl Scale {
     }
 }
 
-/// Who has which colour.
+/// The colour of each contender.
 struct Colours {
     backends: Vec<String>,
     modes: Vec<(Option<String>, Mode)>,

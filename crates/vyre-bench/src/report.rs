@@ -1,4 +1,4 @@
-//! What a run of the benchmarks found, as data.
+//! The results of a run of the benchmarks, as data.
 
 use crate::case::{Benchmark, OpKind};
 use crate::contender::Mode;
@@ -14,7 +14,7 @@ pub struct Report {
     pub limits: Vec<(String, Limits)>,
     /// One benchmark at one size each.
     pub groups: Vec<Group>,
-    /// What a reader must know beside the figures.
+    /// Notes beside the figures.
     pub notes: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ pub struct Group {
 
 /// One contender.
 pub struct Row {
-    /// What it is called in tables.
+    /// Its name in tables.
     pub contender: String,
     /// How it works.
     pub mode: Mode,
@@ -57,11 +57,11 @@ pub struct Row {
     /// How long the backend's first run of these programs in this process took, compilation and all, at the tiny
     /// size and on the host's bytes.
     pub cold_ns: Option<f64>,
-    /// What came of it.
+    /// Its outcome.
     pub outcome: Outcome,
 }
 
-/// What came of a contender.
+/// The outcome of a contender.
 pub enum Outcome {
     /// Its results are right and it took this long.
     Measured(Figures),
@@ -73,7 +73,7 @@ pub enum Outcome {
 
 /// A contender's times and what follows from them.
 pub struct Figures {
-    /// What the clock says.
+    /// The measured times.
     pub times: Times,
     /// Whether its results have other bits, which only those may have that do not promise any.
     pub differs: bool,
@@ -86,7 +86,7 @@ pub struct Figures {
 
 impl Figures {
     /// The time that rates are of: the device's own where it is known.
-    pub fn work_ns(&self) -> f64 {
+    pub(crate) fn work_ns(&self) -> f64 {
         self.times.device.unwrap_or(self.times.wall).median_ns
     }
 }
@@ -112,7 +112,7 @@ impl Group {
         self.ops as f64 / figures.work_ns()
     }
 
-    /// What its operations are.
+    /// The kind of its operations.
     pub fn kind(&self) -> OpKind {
         self.benchmark.kind
     }

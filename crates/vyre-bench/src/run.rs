@@ -1,5 +1,5 @@
-//! Runs benchmarks: checks every contender against the reference at a tiny size, chooses sizes that a slow backend can
-//! bear, and measures.
+//! Runs benchmarks: checks every contender against the reference at a tiny size, chooses sizes that suit slow backends,
+//! and measures.
 
 use crate::case::{Baseline, Benchmark, Case, digest};
 use crate::check;
@@ -20,7 +20,7 @@ const RUN_MAX: Duration = Duration::from_secs(1);
 /// ... at which it takes about this long.
 const RUN_SMALL: Duration = Duration::from_millis(250);
 
-/// What the limits of the host are listed under.
+/// The name of the host in the list of limits.
 const HOST: &str = "host";
 
 /// Which baselines take part.
@@ -39,7 +39,7 @@ pub enum Baselines {
     Native,
 }
 
-/// What is to be measured.
+/// The options of a run.
 pub struct Options {
     /// The benchmarks.
     pub benchmarks: Vec<&'static Benchmark>,
@@ -55,7 +55,7 @@ pub struct Options {
     pub quick: bool,
 }
 
-/// Runs everything. `progress` is told what goes on.
+/// Runs everything. `progress` is called with what is running.
 pub fn run(options: &Options, progress: &mut dyn FnMut(&str)) -> Result<Report, Error> {
     let mut backends = Vec::new();
     for id in &options.backends {
@@ -103,14 +103,14 @@ struct Run<'o> {
     limits: Vec<(String, Limits)>,
     notes: Vec<String>,
     groups: Vec<Group>,
-    /// What each backend took for its first run of the benchmark at hand.
+    /// The time of each backend's first run of the current benchmark.
     cold_ns: Vec<Option<f64>>,
     /// The baselines in CUDA, where they take part.
     nvcc: Option<Nvcc>,
     progress: &'o mut dyn FnMut(&str),
 }
 
-/// Who takes part, before it is set up for a case.
+/// A contender before it is set up for a case.
 enum Entry {
     Baseline(&'static Baseline),
     External(&'static str, u32),
@@ -151,7 +151,7 @@ impl Run<'_> {
         }
     }
 
-    /// What devices can do that are not the host.
+    /// The limits of devices other than the host.
     fn device_limits(&mut self) {
         let devices = self.backends.iter().filter(|backend| !limits::is_on_host(backend.id()));
         for backend in devices.filter(|_| !self.options.quick) {
@@ -424,7 +424,7 @@ fn by_plain_rust(benchmark: &Benchmark, size: u32) -> Result<Checked, Error> {
     Ok(Checked { case, written })
 }
 
-/// What a backend takes for its first run of programs; nothing where it fails, which is told later.
+/// The time of a backend's first run of programs; nothing where it fails, which is reported later.
 fn cold(backend: &Arc<dyn VyreBackend>, case: &Case) -> Option<f64> {
     let time = measure::one_call(&mut Host::new(Arc::clone(backend), case));
     time.ok().map(|time| time.as_nanos() as f64)

@@ -1,4 +1,4 @@
-//! What can be asked of the command.
+//! The options of the command.
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use clap_complete::Shell;
@@ -134,7 +134,7 @@ Examples:
   vyre run k.vyre --check-races
   vyre run k.vyre --trace-lane 3,0,0";
 
-/// What a launch is described by.
+/// The options that describe a launch.
 #[derive(ClapArgs)]
 pub(crate) struct LaunchArgs {
     /// The program: text or wire form, or `-` for standard input

@@ -76,7 +76,7 @@ fn read_bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     Ok(bytes)
 }
 
-/// Reads a file and tells text from wire form by its first bytes.
+/// Reads a file and distinguishes text from wire form by its first bytes.
 pub(crate) fn contents(path: &Path) -> Result<Contents, Failure> {
     let bytes = read_bytes(path)?;
     if bytes.starts_with(&wire::MAGIC[..1]) {
@@ -143,7 +143,7 @@ impl Loaded {
 /// A file to read, or a folder and why there is nothing in it.
 pub(crate) type Expanded = (PathBuf, Result<(), Failure>);
 
-/// The files that paths stand for: themselves, or the programs below a folder in order of their names. What is wrong with
+/// The files that paths name: themselves, or the programs below a folder in order of their names. What is wrong with
 /// one path hides no other.
 pub(crate) fn expand(paths: &[PathBuf], extensions: &[&str]) -> Vec<Expanded> {
     let mut files = Vec::new();

@@ -1,4 +1,4 @@
-//! What a run starts with, from the command line or from the file's own directive.
+//! The inputs of a run, from the command line or from the file's own directive.
 
 use crate::args::LaunchArgs;
 use crate::load::Loaded;
@@ -10,7 +10,7 @@ use vyre::ir::Buffer;
 use vyre::spec::{Expect, Spec, directives};
 use vyre::text::SourceMap;
 
-/// What a run starts with, from the command line or from the file's first directive.
+/// The inputs of a run, from the command line or from the file's first directive.
 pub(crate) struct Plan {
     /// By buffer name: what it starts with, and where a file that the SPEC names is looked for.
     inputs: Vec<(String, Spec, PathBuf)>,
@@ -18,7 +18,7 @@ pub(crate) struct Plan {
     grid: Option<[u32; 3]>,
     /// Where files in the directive's SPECs are found.
     folder: PathBuf,
-    /// What the directive expects, unless the command line changes the run.
+    /// The results that the directive expects, unless the command line changes the run.
     pub(crate) expect: Option<Expect>,
 }
 
@@ -127,7 +127,7 @@ fn option_for(missing: Missing<'_>) -> String {
     }
 }
 
-/// What stands behind `--in NAME=`. Elements that only lack their brackets are offered with them.
+/// The value of `--in NAME=`. For elements that only lack their brackets the fix has them.
 fn parse_spec(loaded: &Loaded, name: &str, text: &str) -> Result<Spec, Failure> {
     let elements = |list: &String| {
         let buffer = loaded.program.parts().buffers.iter().find(|buffer| *buffer.name == *name);

@@ -1,4 +1,4 @@
-//! Says on a terminal that long work still goes on.
+//! Shows on a terminal that a long run is still in progress.
 
 use std::io::{IsTerminal, Write};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};

@@ -82,7 +82,7 @@ impl Failure {
         }
     }
 
-    /// What a person reads.
+    /// The text for people.
     pub(crate) fn text(&self) -> String {
         match self {
             Failure::Findings { findings, .. } => {

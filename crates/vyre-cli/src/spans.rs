@@ -1,5 +1,5 @@
-//! What drivers tell while they work: their warnings, and that something takes long, on standard error; their spans as a
-//! trace that Chrome's tracing page and Perfetto show.
+//! Events of drivers: warnings and notes about slow steps go to standard error, spans become a
+//! trace for Chrome's tracing page and Perfetto.
 
 use crate::report::Failure;
 use std::fmt::{Debug, Write};
@@ -13,16 +13,16 @@ use tracing_chrome::{ChromeLayerBuilder, FlushGuard};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 
-/// A recording under way. Its trace is kept in memory, because the recorder cannot report a failed write.
+/// A recording in progress. Its trace is kept in memory, because the recorder cannot report a failed write.
 pub(crate) struct Recording {
     path: PathBuf,
     guard: FlushGuard,
     trace: Memory,
 }
 
-/// Shows what drivers tell.
+/// Shows the events of drivers.
 pub(crate) fn listen() {
-    // The command runs once, so nobody else has set one.
+    // The command runs once, so no subscriber is set yet.
     let _ = set_global_default(tracing_subscriber::registry().with(Notices { is_alone: true }));
 }
 
@@ -35,9 +35,9 @@ pub(crate) fn record(path: &Path) -> Recording {
     Recording { path: path.to_owned(), guard, trace }
 }
 
-/// Writes what drivers tell to standard error, a line each.
+/// Writes the events of drivers to standard error, a line each.
 struct Notices {
-    /// Nobody else wants to know anything, so that spans cost nothing.
+    /// Only these events are enabled, so that spans cost nothing.
     is_alone: bool,
 }
 
@@ -65,7 +65,7 @@ impl<S: Subscriber> Layer<S> for Notices {
     }
 }
 
-/// An event in words: its message, and its fields behind it.
+/// An event as text: its message, followed by its fields.
 #[derive(Default)]
 struct Text {
     message: String,

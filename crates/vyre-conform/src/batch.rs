@@ -1,8 +1,8 @@
 //! What the suite runs: batches of cases, in groups.
 //!
 //! A batch is one program with the launches it gets; a launch checks many cases at once, one an element where that is how
-//! the program is written. A group is the batches that one line of a report stands for (`op/f32/div`), and what
-//! passes or fails towards a level. Batches are made when their group runs, so a full suite never lies in memory.
+//! the program is written. A group is the batches that one line of a report counts (`op/f32/div`), and what
+//! passes or fails towards a level. Batches are made when their group runs, so memory never holds a full suite.
 
 use crate::contract::{OutputInit, Profile};
 use crate::suite::Size;
@@ -12,7 +12,7 @@ use vyre_foundation::ir::{Digest, Program};
 use vyre_foundation::launch::bound_buffers;
 use vyre_lower::convention::Contents;
 
-/// How much a backend has shown. Each level asks for all below it as well.
+/// How much a backend has shown. Each level includes all below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Level {
     /// Every op gives the right bits for edge values, hard cases and random operands.
@@ -21,7 +21,7 @@ pub enum Level {
     Laws,
     /// Whole programs: control flow, memory, barriers, atomics, subgroups, limits, known kernels.
     Programs,
-    /// Programs that nobody could have seen before, tricks against cheats and, for drivers, the driver contract.
+    /// Programs that are new in each run, tests against cheats and, for drivers, the driver contract.
     Random,
     /// Elementary functions; on the float track alone.
     Math,
@@ -54,7 +54,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// Which numbers a group is about. A backend without exact floats may still stand on the integer track.
+/// The kind of numbers in a group. A backend without exact floats can still conform on the integer track.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Track {
     /// No float type in any of its programs.
@@ -87,12 +87,12 @@ impl fmt::Display for Track {
     }
 }
 
-/// What a bound buffer starts with.
+/// The initial contents of a bound buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
     /// Those bytes.
     Bytes(Vec<u8>),
-    /// That many zeros, which the backend provides: only for read_write buffers.
+    /// This many zeros, which the backend provides: only for read_write buffers.
     Zeros(usize),
 }
 
@@ -141,9 +141,9 @@ impl From<&Contents<'_>> for Content {
 pub(crate) struct Step {
     /// Workgroups along x, y and z, as launched; for an `indirect` program what it reads.
     pub(crate) grid: [u32; 3],
-    /// What every bound buffer starts with, by ascending binding.
+    /// The initial contents of every bound buffer, by ascending binding.
     pub(crate) contents: Vec<Content>,
-    /// What the output memory holds before the launch.
+    /// The contents of the output memory before the launch.
     pub(crate) init: OutputInit,
     /// How many cases this launch checks.
     pub(crate) cases: u32,
@@ -211,19 +211,19 @@ impl Batch {
     }
 }
 
-/// What making batches may depend on.
+/// The inputs that batches may depend on.
 pub(crate) struct Plan<'a> {
     pub(crate) size: Size,
-    /// What the backend published: larger limits and features bring more cases. A limit may be as large as its type allows.
+    /// The backend's profile: larger limits and features bring more cases. A limit may be as large as its type allows.
     pub(crate) profile: &'a Profile,
     /// Whether the target is a driver: conventions carry no grid barriers or collectives over several workgroups.
     pub(crate) driver: bool,
-    /// What the run is seeded with. It is drawn after the backend is named, so nobody can know it before.
+    /// The seed of the run. It is drawn after the backend is named, so a backend cannot know it in advance.
     pub(crate) seed: [u8; 32],
 }
 
 impl<'a> Plan<'a> {
-    /// The plan of a run on the backend that has this name and published this.
+    /// The plan of a run on a backend with this name and profile.
     pub(crate) fn new(
         name: &str,
         profile: &'a Profile,
@@ -247,7 +247,7 @@ impl<'a> Plan<'a> {
         Plan { size, profile, driver, seed: *hasher.finalize().as_bytes() }
     }
 
-    /// A number that nobody could know before the run, for the purpose that `label` names.
+    /// A number that is unknown before the run, for the purpose that `label` names.
     pub(crate) fn seed(&self, label: &str) -> u64 {
         let hash = blake3::keyed_hash(&self.seed, label.as_bytes());
         u64::from_le_bytes(*hash.as_bytes().first_chunk().expect("a hash has 32 bytes"))
@@ -265,11 +265,11 @@ impl<'a> Plan<'a> {
 /// Steps on a driver, and what went wrong in them.
 pub(crate) type Procedure = fn(&dyn DriverBackend, &Plan<'_>) -> Result<(), Problem>;
 
-/// What a procedure found wrong.
+/// A problem that a procedure found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub(crate) cause: crate::Cause,
-    /// What was asked, what was expected and what came.
+    /// The call, the expected result and the actual one.
     pub(crate) message: String,
 }
 
@@ -286,7 +286,7 @@ pub(crate) enum Work {
 
 /// Batches that a report counts together.
 pub(crate) struct Group {
-    /// What names start with: `op/f32/div`.
+    /// The prefix of names: `op/f32/div`.
     pub(crate) name: String,
     pub(crate) level: Level,
     pub(crate) track: Track,

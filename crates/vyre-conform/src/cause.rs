@@ -1,8 +1,8 @@
-//! From a wrong answer to its likely cause.
+//! Finds the likely cause of a wrong answer.
 //!
 //! Three kinds of evidence, in this order: whether the target gives the same answer again, what the bytes look like (what
 //! was there before, the input, poison, another order), and which rule of `rules` gives exactly these bytes on the
-//! reference. A small probe kernel tells flaws of every launch from flaws of one program. At most a few dozen dispatches.
+//! reference. A small probe kernel distinguishes flaws of every launch from flaws of one program. At most a few dozen dispatches.
 
 use crate::batch::{Batch, Content, Step};
 use crate::contract::OutputInit;
@@ -49,7 +49,7 @@ pub(crate) fn by_experiment(target: &dyn Target, batch: &Batch, miss: &Miss) -> 
     })
 }
 
-/// What rules say. `reduced` is a smaller batch that fails too, if there is one.
+/// The cause by the rules. `reduced` is a smaller batch that fails too, if there is one.
 pub(crate) fn by_rule(batch: &Batch, miss: &Miss, reduced: Option<(&Batch, &Miss)>) -> Found {
     let Some(case) = Case::new(batch, miss) else { return Cause::Unknown.into() };
     let reduced = reduced.and_then(|(batch, miss)| Case::new(batch, miss));
@@ -61,12 +61,12 @@ pub(crate) fn by_rule(batch: &Batch, miss: &Miss, reduced: Option<(&Batch, &Miss
     })
 }
 
-/// What can be said without running the target again.
+/// The cause without another run of the target.
 pub(crate) fn at_sight(miss: &Miss) -> Found {
     plain(miss).unwrap_or(Cause::Unknown).into()
 }
 
-/// What needs no evidence but the answer itself.
+/// The cause, if the answer alone shows it.
 fn plain(miss: &Miss) -> Option<Cause> {
     match (&miss.expected, &miss.actual) {
         (_, Err(Fault::Error(text))) if !text.contains("Fix:") => Some(Cause::NoFix),
@@ -110,7 +110,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// What every output held before the launch.
+    /// The contents of every output before the launch.
     fn before(&self) -> Vec<Vec<u8>> {
         let bound = bound_buffers(self.parts()).into_iter().zip(&self.step.contents);
         let outputs = bound.filter(|(id, _)| self.parts().buffer(*id).is_output());
@@ -222,7 +222,7 @@ impl Lab<'_> {
     }
 
     /// Whether the answer is right once all memory comes with contents, and wrong again without, after a dispatch that
-    /// leaves something behind.
+    /// leaves state for the next one.
     fn memory_is_kept(&self) -> bool {
         let mut step = self.case.step.clone();
         let mut any = false;
@@ -290,7 +290,7 @@ impl Lab<'_> {
         Some(if kept { Cause::CachedResult } else { Cause::SpecialCased })
     }
 
-    /// What a kernel that only tells where its lanes are says about every launch.
+    /// What a kernel that stores only the ids of its lanes shows about every launch.
     fn probe(&self) -> Option<Found> {
         let batch = probe_batch();
         let step = batch.steps[0].clone();
@@ -329,7 +329,7 @@ fn is_constant(answer: &Answer) -> bool {
     }
 }
 
-/// A kernel of 12 workgroups of 8 lanes, each of which stores its place and an input, also where nobody reads it.
+/// A kernel of 12 workgroups of 8 lanes, each of which stores its ids and an input, also where no code reads them.
 fn probe_batch() -> Batch {
     let program = Program::build("probe", [4, 2, 1], |k| {
         let x = k.read::<u32>("x", 0);
@@ -349,7 +349,7 @@ fn probe_batch() -> Batch {
     Batch::new("probe".into(), program.expect("the builder keeps the limits"), step)
 }
 
-/// What the bytes themselves show.
+/// The cause that the bytes themselves show.
 fn signature(case: &Case<'_>) -> Option<Cause> {
     let (expected, actual) = case.outputs()?;
     let (right, wrong) = (expected.concat(), actual.concat());
@@ -458,7 +458,7 @@ fn wrong_unwritten(case: &Case<'_>) -> Option<Vec<u8>> {
     (!wrong.is_empty()).then_some(wrong)
 }
 
-/// What rules say.
+/// The cause by the rules.
 struct Ruled {
     /// The first that gives exactly what the target gave.
     sure: Option<Found>,
@@ -514,7 +514,7 @@ fn hypotheses(program: &ValidProgram) -> Vec<Mutation> {
     all
 }
 
-/// What the bytes show where nothing explains them exactly.
+/// The cause that the bytes suggest where nothing explains them exactly.
 fn vague(case: &Case<'_>) -> Option<Cause> {
     let (expected, actual) = case.outputs()?;
     let (right, wrong, before) = (expected.concat(), actual.concat(), case.before().concat());

@@ -1,4 +1,4 @@
-//! Programs on a driver, against the reference: one of anyone's, or many random ones.
+//! Compares programs on a driver with the reference: one given program, or many random ones.
 
 use crate::batch::{Batch, Content, Level, Step, Track};
 use crate::contract::OutputInit;
@@ -40,14 +40,14 @@ pub fn check_program(
     Err(Box::new(diagnose::explain(&target, place, &prepared, miss, Effort::Reduce, again)))
 }
 
-/// What came of random programs.
+/// The results of random programs.
 #[derive(Debug, Default)]
 pub struct RandomReport {
     /// How many differ.
     pub wrong: u64,
     /// The first that differ, each with its seed.
     pub failures: Vec<(u64, Box<ParityFailure>)>,
-    /// What the programs contained, and how many there were.
+    /// The contents of the programs, and their number.
     pub stats: Stats,
     /// Whether the driver lost its device, which ends the run.
     pub device_lost: bool,

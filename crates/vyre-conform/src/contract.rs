@@ -1,4 +1,4 @@
-//! What a vendor implements: one trait, a dozen lines of code.
+//! The trait that a vendor implements, in a dozen lines of code.
 //!
 //! A backend gets either WGSL or serialized IR, the bytes that go in and the number of bytes that must come out. How a
 //! program's buffers travel in one input and one output is `vyre_lower::convention`.
@@ -40,7 +40,7 @@ pub trait VyreBackend {
         Convention::V1
     }
 
-    /// What it publishes before the run: its limits, its optional features, and what it runs on.
+    /// The profile that it publishes before the run: its limits, its optional features, and its device.
     fn profile(&self) -> Profile {
         Profile::default()
     }
@@ -65,7 +65,7 @@ pub enum Convention {
 pub enum OutputInit {
     /// Zeros.
     Zero,
-    /// That byte everywhere.
+    /// This byte everywhere.
     Poison(u8),
     /// Whatever was there.
     Uninitialized,
@@ -80,13 +80,13 @@ pub struct DispatchConfig {
     pub workgroup_count: [u32; 3],
     /// How buffers are bound.
     pub convention: Convention,
-    /// What the lookup buffer holds, under `Convention::V2`.
+    /// The contents of the lookup buffer, under `Convention::V2`.
     pub lookup_data: Option<Vec<u8>>,
-    /// What the output memory holds before the launch.
+    /// The contents of the output memory before the launch.
     pub output_init: OutputInit,
 }
 
-/// What a backend may lack without losing its level. A certificate names those it has.
+/// An optional feature: a backend without it keeps its level. A certificate names those it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Feature {
     /// `atomic_min` and `atomic_max` on 64-bit elements without a result: several lanes may reach an element at once. All
@@ -116,7 +116,8 @@ impl fmt::Display for Feature {
     }
 }
 
-/// What a backend publishes before a run. A program beyond a limit is not sent; a limit below the suite's floor is a failure.
+/// The limits and features that a backend publishes before a run. A program beyond a limit is not sent; a limit below the
+/// suite's floor is a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// The backend's version.
@@ -152,7 +153,7 @@ impl Profile {
         }
     }
 
-    /// The limits that lie below the floor, each with both numbers.
+    /// The limits that are below the floor, each with both numbers.
     pub(crate) fn below_floor(&self) -> Vec<String> {
         let floor = Profile::floor();
         let limits = [

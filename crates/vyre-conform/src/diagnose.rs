@@ -1,4 +1,4 @@
-//! Makes a failure of a wrong answer: something that a backend's author can act on.
+//! Turns a wrong answer into a failure that a backend's author can act on.
 
 use crate::batch::{Batch, Content, Level, Track};
 use crate::cause::{self, Found};
@@ -16,7 +16,7 @@ pub(crate) enum Effort {
     Reduce,
     /// Find the cause.
     Explain,
-    /// Tell what happened.
+    /// Report what happened.
     Tell,
 }
 

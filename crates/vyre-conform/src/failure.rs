@@ -1,4 +1,4 @@
-//! What a backend did wrong, told so that its author can mend it.
+//! A failed case, with what the backend's author needs to fix it.
 
 use crate::batch::{Level, Track};
 use std::fmt;
@@ -39,7 +39,7 @@ causes! {
     IntegerOverflow "integer-overflow", "wrap integers, and saturate only in `add_sat`, `sub_sat` and float-to-integer casts, where NaN gives 0";
     WideInteger "wide-integer", "carry between the two 32-bit halves of a 64-bit integer, and use both halves of every operand and result";
     DivisionByZero "division-by-zero", "give `x / 0 = x`, `x % 0 = 0`, `MIN / -1 = MIN`, `MIN % -1 = 0`";
-    BoundaryComparison "boundary-comparison", "check which of `<` and `<=` stands there, and off-by-one limits";
+    BoundaryComparison "boundary-comparison", "check which of `<` and `<=` is meant, and off-by-one limits";
     WrongOp "wrong-op", "compare the code emitted for this op with its line in the language's table of ops";
     NotRun "not-run", "launch the kernel: the output is what it was before";
     Echo "echo", "read back the output buffer, not the input";
@@ -68,7 +68,7 @@ causes! {
     NoFix "no-fix", "end every error with `Fix:` and what the reader can do";
     Panicked "panicked", "return an error instead of panicking";
     BelowFloor "below-floor", "support the suite's least limits: 256 lanes, 16 KiB of workgroup memory, 128 MiB buffers, 65,535 workgroups along an axis";
-    Trap "trap", "report the recorded trap that stands first in the program, with its code, and return no outputs";
+    Trap "trap", "report the recorded trap that is first in the program, with its code, and return no outputs";
     Incomplete "incomplete", "run all of a level for a certificate: no filter, no single shard, no cancellation";
     DriverContract "driver-contract", "see the driver contract: docs/add-a-backend.md";
     Unknown "unknown", "compare the minimal program's bytes with the reference's; replay the case to see them again";
@@ -112,7 +112,7 @@ pub struct ParityFailure {
     pub program: String,
     /// The workgroups it was launched with.
     pub grid: [u32; 3],
-    /// What each bound buffer started with, by name.
+    /// The initial contents of each bound buffer, by name.
     pub inputs: Vec<(String, Vec<u8>)>,
     /// The output bytes of the reference, one buffer after the other; empty if it expects an error.
     pub expected: Vec<u8>,

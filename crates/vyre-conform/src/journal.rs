@@ -1,10 +1,10 @@
-//! A run's journal: what passed so far, so that a run can be interrupted and resumed, or split and merged.
+//! A run's journal: the groups that have passed, so that a run can be interrupted and resumed, or split and merged.
 //!
 //! One line of JSON says what is run: backend, size, nonce. Every group that passes adds a line. Lines are only ever added, so
 //! what an interruption can spoil is the last one; it is dropped and its group runs again. Failures are not kept: a failed
 //! group runs again too.
 //!
-//! Not here: protection from whoever writes the file. A journal is as good as the machine it lies on.
+//! Not here: protection against a forged file. A journal is as trustworthy as the machine that stores it.
 
 use crate::batch::{Level, Plan, Track};
 use crate::cases;
@@ -25,7 +25,7 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 /// The most cases of a group: sums over all groups stay far below 2^64.
 const COUNT_MAX: u64 = 1 << 40;
 
-/// What a journal is of.
+/// The run that a journal belongs to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Header {
@@ -40,7 +40,7 @@ impl Header {
         Header { tool: Tool::this(), target, size, nonce: Hex(nonce) }
     }
 
-    /// What of two headers differs, if anything does.
+    /// The first difference of two headers.
     fn difference(&self, other: &Header) -> Option<&'static str> {
         let parts = [
             (self.tool != other.tool, "version of the suite"),
@@ -83,7 +83,7 @@ impl From<std::io::Error> for JournalError {
     }
 }
 
-/// What a journal holds.
+/// The contents of a journal.
 #[derive(Debug)]
 pub(crate) struct Recorded {
     pub(crate) header: Header,
@@ -185,7 +185,7 @@ fn write_line(file: &mut File, line: &impl Serialize) -> std::io::Result<()> {
     file.write_all(&json)
 }
 
-/// The report of a run whose groups stand in several journals, as if it had been one.
+/// The report of a run whose groups are in several journals, as of one run.
 pub(crate) fn merge(
     journals: Vec<Recorded>,
     level: Level,

@@ -1,4 +1,4 @@
-//! What the reference expects, and whether a target's answer is that.
+//! The reference's answer, and whether a target's answer equals it.
 
 use crate::batch::{Batch, Step};
 use crate::target::{Fault, Job, Target};
@@ -8,7 +8,7 @@ use vyre_foundation::launch::{bound_buffers, indirect};
 use vyre_foundation::validate::{ValidProgram, validate};
 use vyre_reference::{FindingKind, Launch, Options, RunError};
 
-/// What a launch gives.
+/// The result of a launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// The output buffers, by ascending binding.
@@ -52,12 +52,12 @@ pub(crate) fn valid(program: &Program) -> Result<ValidProgram, String> {
         .map_err(|findings| findings.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
 }
 
-/// What the reference gives for one launch.
+/// The reference's result of one launch.
 pub(crate) fn expected(program: &ValidProgram, step: &Step) -> Result<Answer, RunError> {
     expected_under(program, step, &Options::default())
 }
 
-/// What the reference gives for one launch under other options.
+/// The reference's result of one launch under other options.
 pub(crate) fn expected_under(
     program: &ValidProgram,
     step: &Step,
@@ -75,10 +75,10 @@ pub(crate) fn expected_under(
     }
 }
 
-/// Questions whether to stop, one in 65,536 lines, before a launch that nobody wrote counts as too slow.
+/// Checks for a stop, one in 65,536 lines, after which a generated launch counts as too slow.
 const POLLS_MAX: u32 = 64;
 
-/// What the reference gives for a launch that nobody wrote: `None` unless the program is valid, the launch admitted, not
+/// The reference's answer for a generated launch: `None` unless the program is valid, the launch admitted, not
 /// too slow, and free of races.
 pub(crate) fn checked(program: &Program, step: &Step) -> Option<Answer> {
     let valid = valid(program).ok()?;
@@ -137,7 +137,7 @@ pub(crate) fn run(target: &dyn Target, prepared: &Prepared) -> Result<Digest, Mi
     Ok(leaf.finish())
 }
 
-/// Whether an answer is the expected one; a trap may also be told in an error's text.
+/// Whether an answer is the expected one; a trap may also be reported in an error's text.
 pub(crate) fn is_right(actual: &Result<Answer, Fault>, expected: &Answer) -> bool {
     actual.as_ref() == Ok(expected)
         || matches!((actual, expected), (Err(Fault::Error(text)), Answer::Trap(code)) if says_trap(text, *code))

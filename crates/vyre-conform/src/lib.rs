@@ -1,14 +1,15 @@
-//! The conformance suite: whether a backend gives the reference's bytes, found out by running it.
+//! The conformance suite: runs a backend and checks that it returns the reference's bytes.
 //!
-//! A vendor implements [`VyreBackend`] and calls [`ConformanceSuite::run`]; what comes back are [`ParityFailure`]s, each
-//! with the smallest program that still fails, the bytes on both sides and the likely cause. Our own drivers and anyone
-//! else's go through [`ConformanceSuite::run_driver`], which tests the driver contract as well.
+//! A vendor implements [`VyreBackend`] and calls [`ConformanceSuite::run`]. It returns [`ParityFailure`]s, each
+//! with the smallest program that still fails, the bytes on both sides and the likely cause. Drivers, ours and others,
+//! go through [`ConformanceSuite::run_driver`], which tests the driver contract as well.
 //!
-//! `contract` is what vendors implement, `target` makes both kinds of backend look alike, `cases` has what is run in
-//! groups, `suite` runs it, `judge` compares, `reduce`, `cause` and `diagnose` explain by the `rules` of what goes
-//! wrong, `report` counts, `certificate` vouches.
+//! `contract` is the trait that vendors implement, `target` gives vendors' backends and drivers one interface, `cases` has the
+//! groups of cases, `suite` runs them, `judge` compares, `reduce`, `cause` and `diagnose` explain failures by the typical
+//! mistakes in `rules`, `report` counts, and `certificate` states and signs the result.
 //!
-//! Not here: any concrete driver, and what programs mean. Expected bytes always come from the reference interpreter.
+//! Not here: any concrete driver, and the meaning of programs. Expected bytes always come from the reference interpreter.
+//! How the commands print is in `vyre-terminal`.
 
 mod batch;
 mod cases;
@@ -19,8 +20,6 @@ mod check;
 pub mod command;
 mod contract;
 mod diagnose;
-#[cfg(test)]
-mod external;
 mod failure;
 mod html;
 #[cfg(feature = "cli")]
@@ -28,12 +27,14 @@ mod journal;
 mod judge;
 mod junit;
 #[cfg(test)]
+#[path = "../tests/unit/mutants/mod.rs"]
 mod mutants;
 mod reduce;
 mod report;
 mod rules;
 mod show;
 #[cfg(test)]
+#[path = "../tests/unit/small.rs"]
 mod small;
 mod suite;
 mod target;
@@ -49,3 +50,8 @@ pub use failure::{Cause, Difference, ParityFailure};
 pub use report::{GroupReport, LevelState, Report, Standing};
 pub use suite::{ConformanceSuite, Progress, Size};
 pub use target::ReferenceBackend;
+
+// The example of the page that registries show.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,7 +1,7 @@
 //! Makes a failing program and its input smaller while it still fails.
 //!
-//! Every attempt must stay a valid program that the reference runs without a race, and must still go wrong on the target
-//! in the same way: other bytes, or an error. Attempts go from coarse to fine: one launch instead of several, one
+//! Every attempt must stay a valid program that the reference runs without a race, and must still fail on the target
+//! with the same kind of failure: other bytes, or an error. Attempts go from coarse to fine: one launch instead of several, one
 //! element instead of all, a small grid, then lines (halves of the program first, single lines last), blocks, buffers and
 //! contents. The number of dispatches and the time are bounded, so a slow device gives a larger program, not a long wait.
 
@@ -115,13 +115,13 @@ impl Reducer<'_> {
     }
 
     fn all(&mut self) {
-        self.change(|candidate| run_pass(candidate, "inline"));
+        self.change(|candidate| run_pass(candidate, Pass::Inline));
         loop {
             let before = size(&self.best);
             self.one_element();
             self.launch();
             self.lines();
-            for pass in ["forward", "fold", "algebra", "dce"] {
+            for pass in [Pass::Forward, Pass::Fold, Pass::Algebra, Pass::Dce] {
                 self.change(|candidate| run_pass(candidate, pass));
             }
             self.blocks();
@@ -207,7 +207,7 @@ impl Reducer<'_> {
         }
     }
 
-    /// Puts the lines of a block where the block stood.
+    /// Replaces a block by its lines.
     fn blocks(&mut self) {
         let mut site = 0;
         while site < line_count(&self.best.parts.body.block) as u32 && !self.over() {
@@ -246,7 +246,7 @@ impl Reducer<'_> {
         }
     }
 
-    /// Puts constants where values stand.
+    /// Replaces values by constants.
     fn operands(&mut self) {
         let lines = line_count(&self.best.parts.body.block);
         if lines > 24 {
@@ -296,10 +296,10 @@ fn line_count(block: &Block) -> usize {
     count
 }
 
-fn run_pass(candidate: &mut Candidate, name: &str) -> Option<()> {
+fn run_pass(candidate: &mut Candidate, pass: Pass) -> Option<()> {
     let before = candidate.parts.clone();
-    (Pass::from_name(name)?.run)(&mut candidate.parts);
-    if name == "inline" {
+    pass.run(&mut candidate.parts);
+    if pass == Pass::Inline {
         candidate.parts.functions.clear();
     }
     (candidate.parts != before).then_some(())
@@ -451,7 +451,7 @@ fn unwrap(parts: &mut ProgramParts, site: u32, which: usize) -> Option<()> {
     Some(())
 }
 
-/// Deletes the line at a site and puts one of its operands, of the same type, where its result stood.
+/// Deletes the line at a site and replaces its result by one of its operands, of the same type.
 fn bypass(parts: &mut ProgramParts, site: u32, which: usize) -> Option<()> {
     let types = value_types(&parts.body, None, &parts.functions);
     let mut found = None;

@@ -7,7 +7,7 @@ use crate::suite::Size;
 use std::time::Duration;
 use vyre_foundation::ir::Digest;
 
-/// What one group's batches gave.
+/// The result of one group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupReport {
     /// The group's name, `op/f32/div`.
@@ -30,12 +30,12 @@ pub struct GroupReport {
     pub root: Digest,
 }
 
-/// What a run found.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The backend's name.
     pub backend: String,
-    /// What it published before the run.
+    /// The profile that it published before the run.
     pub profile: Profile,
     /// Whether it was tested as a driver, with the driver contract.
     pub driver: bool,
@@ -53,9 +53,9 @@ pub struct Report {
     pub groups: Vec<GroupReport>,
     /// The groups that were asked for and did not run, because the run ended before, by name.
     pub unrun: Vec<String>,
-    /// What failed. Of each group, at least the first.
+    /// The failures. Of each group, at least the first.
     pub failures: Vec<ParityFailure>,
-    /// What random programs contained.
+    /// A summary of the contents of random programs.
     pub coverage: String,
     /// Whether all that was asked for ran: no filter, no shard, no cancellation.
     pub complete: bool,

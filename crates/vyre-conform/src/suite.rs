@@ -1,4 +1,4 @@
-//! Runs the suite: chooses groups, shuffles them, asks the reference and the target, and collects what differs.
+//! Runs the suite: chooses groups, shuffles them, runs the reference and the target, and collects differences.
 
 use crate::batch::{Batch, Group, Level, Plan, Track, Work};
 use crate::cases;
@@ -39,7 +39,7 @@ impl Size {
     }
 }
 
-/// Where a run stands.
+/// The progress of a run.
 #[derive(Clone, Debug)]
 pub struct Progress<'a> {
     /// Groups done, those of an earlier run included.
@@ -63,7 +63,7 @@ pub(crate) type Catalogue = fn(bool) -> Vec<Group>;
 #[derive(Clone, Debug)]
 pub(crate) struct Filter {
     name: String,
-    /// The number behind the batch's name; one that cannot be a case's asks for nothing.
+    /// The number after the batch's name; one that cannot be a case's selects nothing.
     pub(crate) element: Option<u64>,
 }
 
@@ -134,7 +134,7 @@ impl Default for ConformanceSuite<'_> {
 const EXPLAINED_PER_GROUP: usize = 1;
 /// Failures of a run that are reduced: reducing runs the backend hundreds of times.
 const REDUCED_MAX: usize = 12;
-/// After so much time spent on explaining, a run's further failures are only told: replaying one explains it.
+/// After this much time spent on explanations, further failures are only reported; replaying one explains it.
 const EXPLAIN_TIME_MAX: Duration = Duration::from_secs(30);
 /// Groups whose expected bytes are computed at once, on all cores.
 const CHUNK: usize = 16;
@@ -170,7 +170,7 @@ impl<'a> ConformanceSuite<'a> {
         ConformanceSuite { shard: Some((index, count.max(1))), ..self }
     }
 
-    /// Seeds the run with this instead of a number drawn when it starts.
+    /// Seeds the run with this instead of a number that is drawn when it starts.
     pub fn nonce(self, nonce: [u8; 32]) -> Self {
         ConformanceSuite { nonce: Some(nonce), ..self }
     }
@@ -195,13 +195,13 @@ impl<'a> ConformanceSuite<'a> {
         ConformanceSuite { cancel, ..self }
     }
 
-    /// What the program that runs this is called, for the command that a failure gives to run its case again. That
+    /// The name of the program that runs this, for the command that replays a failure. That
     /// program has the command `certify`.
     pub fn program(self, name: &str) -> Self {
         ConformanceSuite { program: Some(name.into()), ..self }
     }
 
-    /// Takes groups from there.
+    /// Takes groups from this catalogue.
     #[cfg(test)]
     pub(crate) fn catalogue(self, catalogue: Catalogue) -> Self {
         ConformanceSuite { catalogue, ..self }
@@ -212,12 +212,12 @@ impl<'a> ConformanceSuite<'a> {
         self.report(backend).failures
     }
 
-    /// Runs a vendor's backend, and tells all.
+    /// Runs a vendor's backend, and returns the whole report.
     pub fn report(&self, backend: &dyn VyreBackend) -> Report {
         self.run_target(&VendorTarget::new(backend))
     }
 
-    /// Runs a driver, and tells all.
+    /// Runs a driver, and returns the whole report.
     pub fn run_driver(&self, backend: &dyn DriverBackend) -> Report {
         self.run_target(&DriverTarget::new(backend))
     }
@@ -239,11 +239,6 @@ impl<'a> ConformanceSuite<'a> {
     /// ```
     pub fn certify(&self, backend: &dyn VyreBackend) -> Result<Certificate, Vec<ParityFailure>> {
         self.report(backend).certificate()
-    }
-
-    /// Runs a driver, and certifies it if nothing fails.
-    pub fn certify_driver(&self, backend: &dyn DriverBackend) -> Result<Certificate, Vec<ParityFailure>> {
-        self.run_driver(backend).certificate()
     }
 
     pub(crate) fn run_target(&self, target: &dyn Target) -> Report {

@@ -1,4 +1,4 @@
-//! One face for both kinds of backend: a vendor's, and a driver.
+//! One interface for both kinds of backend: a vendor's, and a driver.
 
 use crate::batch::{Content, Problem, Step};
 use crate::contract::{Convention, DispatchConfig, Feature, OutputInit, Profile, VyreBackend};
@@ -17,14 +17,14 @@ use vyre_lower::wgsl;
 pub(crate) struct Job<'a> {
     pub(crate) program: &'a Program,
     pub(crate) grid: [u32; 3],
-    /// What every bound buffer starts with, by ascending binding.
+    /// The initial contents of every bound buffer, by ascending binding.
     pub(crate) contents: &'a [Content],
     pub(crate) init: OutputInit,
     /// Whether a lookup buffer is wanted, where the target has one.
     pub(crate) lookup: bool,
 }
 
-/// Why a target gave no bytes that could be compared.
+/// Why a target returned no bytes to compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// An error, in the backend's words.
@@ -142,7 +142,7 @@ impl Target for DriverTarget<'_> {
     }
 }
 
-/// How the error begins that tells of a wrong number of bytes.
+/// The start of the error that reports a wrong number of bytes.
 pub(crate) const OTHER_LENGTH: &str = "`dispatch` returned";
 
 /// What [`VyreBackend::dispatch_program`] does by default: lowers the program to WGSL, dispatches that with room for what
@@ -203,15 +203,15 @@ pub(crate) fn dispatch_lowered<B: VyreBackend + ?Sized>(
     Ok(output)
 }
 
-/// What must hold for a trap word to mean something.
+/// The fix for a trap word without a meaning.
 const ZEROED: &str =
-    "set the output to zero where the configuration says so, and give back what the shader wrote";
+    "set the output to zero where the configuration says so, and return what the shader wrote";
 
 /// A vendor's backend as a target.
 pub(crate) struct VendorTarget<'a> {
     backend: &'a dyn VyreBackend,
     profile: Profile,
-    /// The last input, kept so that the next one lies at the same address.
+    /// The last input, kept so that the next one has the same address.
     input: RefCell<Vec<u8>>,
 }
 
@@ -270,7 +270,7 @@ impl Target for VendorTarget<'_> {
     }
 }
 
-/// The reference interpreter behind the vendor's trait: what the suite must never fail.
+/// The reference interpreter as a vendor's backend: the suite must never fail it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReferenceBackend;
 

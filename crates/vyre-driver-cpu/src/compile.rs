@@ -16,9 +16,8 @@ use vyre_driver::grid_sync::{self, SplitPlan};
 use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::{Buffer, BufferKind, Node, Program, ProgramParts, walk};
 use vyre_foundation::launch::bound_buffers;
-use vyre_foundation::opt::optimise;
 use vyre_foundation::validate::ValidProgram;
-use vyre_lower::traps::{Numbered, number};
+use vyre_lower::prepare::{PrepareError, Prepared, Target, prepare};
 
 /// Makes machine code for this host.
 pub(crate) struct Compiler {
@@ -105,21 +104,15 @@ impl Compiler {
     /// A large program takes seconds, so compiling ends between steps if its dispatch has to.
     fn compile(&self, valid: &ValidProgram, watch: &Watch) -> Result<Pipeline, BackendError> {
         let parts = valid.parts();
-        let Numbered { program, traps } = number(valid).map_err(|error| BackendError::CompileFailed {
-            backend: ID.to_owned(),
-            message: error.message,
-            fix: error.fix.into(),
-        })?;
-        watch.check()?;
-        let program = optimise(&program);
+        let prepared = prepare(valid, &Target::NATIVE).map_err(too_large)?;
         watch.check()?;
         let (mut lines, mut loops) = (0, false);
-        walk(&program.parts().body.block, |_, _, node| {
+        walk(&prepared.program.parts().body.block, |_, _, node| {
             lines += 1;
             loops |= matches!(node, Node::For { .. });
         });
         let bound = bound_buffers(parts);
-        let (code, scratch_bytes) = self.emit(&program, &|| watch.check())?;
+        let (code, scratch_bytes) = self.emit(&prepared, &|| watch.check())?;
         Ok(Pipeline {
             code: Executable::new(&code).map_err(|error| BackendError::compile_failed(ID, error))?,
             scratch_bytes,
@@ -127,7 +120,7 @@ impl Compiler {
             bound: bound.iter().map(|id| (id.index(), parts.buffer(*id).ty.bytes().max(1))).collect(),
             tables: tables(parts),
             group_lanes: parts.workgroup_lanes(),
-            traps,
+            traps: prepared.traps,
             lines,
             loops,
         })
@@ -137,38 +130,42 @@ impl Compiler {
     /// does, unless that one is asked for by name.
     pub(crate) fn emit(
         &self,
-        program: &ValidProgram,
+        prepared: &Prepared,
         check: &dyn Fn() -> Result<(), BackendError>,
     ) -> Result<(MachineCode, u64), BackendError> {
         let failed = |message: String| BackendError::compile_failed(ID, message);
         if let Some(native) = self.native {
-            let function = self.lower(program, native_shape(native))?;
+            let function = self.lower(prepared, native_shape(native))?;
             check()?;
             match emit_native(native, &function) {
                 Ok(code) => return Ok((code, function.scratch_bytes)),
                 Err(reason) if self.forced => return Err(failed(reason)),
                 Err(reason) => {
                     tracing::warn!(
-                        program = program.parts().name.as_ref() as &str,
+                        program = prepared.program.parts().name.as_ref() as &str,
                         reason,
                         "compiled by the portable emitter"
                     );
                 }
             }
         }
-        let function = self.lower(program, portable::SHAPE)?;
+        let function = self.lower(prepared, portable::SHAPE)?;
         check()?;
         Ok((self.portable.compile(&function).map_err(failed)?, function.scratch_bytes))
     }
 
-    fn lower(&self, program: &ValidProgram, mut shape: Shape) -> Result<Function, BackendError> {
+    fn lower(&self, prepared: &Prepared, mut shape: Shape) -> Result<Function, BackendError> {
         if self.vectors > 0 {
             // Asked for, so registers have no say.
             (shape.vectors_max, shape.registers) = (self.vectors.next_power_of_two().min(16), u32::MAX);
         }
-        lower(program, shape)
+        lower(prepared, shape)
             .map_err(|name| BackendError::UnsupportedFeature { name, backend: ID.to_owned() })
     }
+}
+
+pub(crate) fn too_large(error: PrepareError) -> BackendError {
+    BackendError::CompileFailed { backend: ID.to_owned(), message: error.message, fix: error.fix.into() }
 }
 
 /// Compiles for a caller whose time may be limited. One step of a large program can take far longer than that, so a thread

@@ -3,16 +3,16 @@
 //! Code follows its own order, not the program's: a line may come several times, for all lanes, for the last few of them, and
 //! where something rare happens.
 
-use crate::compile::Compiler;
+use crate::compile::{Compiler, too_large};
 use crate::device::CpuConfig;
 use crate::executable::MachineCode;
 use std::fmt::Write;
 use vyre_driver::{BackendError, admission, grid_sync};
 use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::Program;
-use vyre_foundation::opt::optimise;
 use vyre_foundation::text::{self, SourceMap};
 use vyre_foundation::validate::ValidProgram;
+use vyre_lower::prepare::{Target, prepare};
 
 /// The machine code of a program under the lines of the optimised program; of one with grid barriers, that of its parts.
 ///
@@ -41,8 +41,11 @@ pub fn listing(config: &CpuConfig, program: &Program) -> Result<String, BackendE
 }
 
 fn list(compiler: &Compiler, valid: &ValidProgram) -> Result<String, BackendError> {
-    let program = optimise(valid);
-    let (code, scratch_bytes) = compiler.emit(&program, &|| Ok(()))?;
+    // Traps keep their codes, which say more to a reader than their numbers.
+    let target = Target { numbers_traps: false, ..Target::NATIVE };
+    let prepared = prepare(valid, &target).map_err(too_large)?;
+    let (code, scratch_bytes) = compiler.emit(&prepared, &|| Ok(()))?;
+    let program = &prepared.program;
     let mut out = format!(
         "// @{} for {}: {} bytes of code, {} of constants in front of it, {scratch_bytes} of memory for a thread\n",
         program.parts().name,

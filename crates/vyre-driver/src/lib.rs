@@ -25,3 +25,8 @@ pub use types::{
     CompiledPipeline, DeviceBuffer, OutputBuffers, PendingDispatch, ResidentDispatchStep, ResidentReadRange,
     ResidentSequenceTiming, Resource, TimedDispatchResult, default_supported_ops,
 };
+
+// The example of the page that registries show.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

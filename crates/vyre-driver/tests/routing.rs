@@ -193,7 +193,7 @@ fn auto_takes_the_first_that_can_and_says_why_it_passed_the_others_over() {
 }
 
 #[test]
-fn when_nobody_can_every_reason_is_told() {
+fn when_no_backend_can_every_reason_is_reported() {
     let Err(error) = route(Choice::Auto, &program("", 65), &[&[0; 8]], &DispatchConfig::default()) else {
         panic!("no backend has 65 lanes")
     };

@@ -14,7 +14,13 @@ pub mod launch;
 pub mod limits;
 pub mod math;
 pub mod opt;
+pub mod random;
 pub mod scalar;
 pub mod text;
 pub mod validate;
 pub mod wire;
+
+// The example of the page that registries show.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

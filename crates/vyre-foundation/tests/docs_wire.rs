@@ -61,7 +61,7 @@ fn fields(op: OpId) -> &'static str {
 fn table_of_lines() -> String {
     let mut ops: Vec<OpId> = OpId::all().collect();
     ops.sort_by_key(|op| op.info().tag);
-    let mut table = String::from("\n| fields behind the tag | tags and ops |\n| --- | --- |\n");
+    let mut table = String::from("\n| fields after the tag | tags and ops |\n| --- | --- |\n");
     for run in ops.chunk_by(|a, b| fields(*a) == fields(*b)) {
         let names: Vec<String> =
             run.iter().map(|op| format!("`{:02x}` {}", op.info().tag, op.name())).collect();

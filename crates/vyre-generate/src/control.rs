@@ -51,7 +51,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Stores the accumulators, mixed with what lies there, so that earlier stores count.
+    /// Stores the accumulators, mixed with the old contents, so that earlier stores count.
     fn store_folds(&mut self) {
         let Some(folds) = self.frame.folds else { return };
         for (at, local) in folds.into_iter().enumerate().take(if self.config.wide { 2 } else { 1 }) {
@@ -107,7 +107,7 @@ impl Builder<'_> {
         self.rejoin(synced_before);
     }
 
-    /// After a block that may have passed barriers or not: one more barrier, so that either way is ordered.
+    /// After a block that may have passed barriers or not: one more barrier, so that both cases are ordered.
     fn rejoin(&mut self, synced_before: Option<Team>) {
         if let Some(team) = self.frame.synced.take() {
             self.barrier(team);

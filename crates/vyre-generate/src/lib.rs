@@ -1,8 +1,8 @@
 //! Random programs that are valid and free of races, with a launch to run them.
 //!
 //! The main body is a row of phases with a barrier between any two. In each phase every writable buffer has a pattern
-//! that says who may touch which element (see `memory`), and patterns change only where a barrier orders all lanes
-//! concerned. Values carry how uniform they are, so that barriers, subgroup ops and the like stand only where the
+//! that says which lane may access which element (see `memory`), and patterns change only where a barrier orders all lanes
+//! concerned. Values carry how uniform they are, so that barriers, subgroup ops and the like occur only where the
 //! validator must accept them. Whatever a block computes and does not use is folded into an accumulator that ends in
 //! an output, so wrong bits anywhere show.
 //!
@@ -14,6 +14,7 @@ mod control;
 pub mod edge;
 mod lines;
 mod memory;
+pub mod operands;
 pub mod source;
 mod stats;
 mod sync;
@@ -248,3 +249,8 @@ impl<'a> Builder<'a> {
         case
     }
 }
+
+// The example of the page that registries show.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

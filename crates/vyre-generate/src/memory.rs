@@ -234,7 +234,7 @@ impl Builder<'_> {
         }
     }
 
-    /// A type that lies in memory.
+    /// A type that memory can hold.
     pub(super) fn stored_type(&mut self) -> DataType {
         const SMALL: [DataType; 4] = [DataType::U8, DataType::I8, DataType::U16, DataType::I16];
         if self.draw.below(4) == 3 {
@@ -279,7 +279,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Divides a buffer anew among teams.
+    /// Divides a buffer among teams again.
     fn divide(&mut self, memory: &mut Memory) {
         let subgroup = u32::from(self.parts.subgroup.is_some());
         let sync = u32::from(self.config.barriers);
@@ -346,7 +346,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Lanes of a team; a grid's depend on the launch, and a workgroup's stand for them where only the scale matters.
+    /// Lanes of a team; a grid's depend on the launch, and a workgroup's are used where only the scale matters.
     fn team_lanes(&self, team: Team) -> u32 {
         match team {
             Team::Lane => 1,
@@ -365,13 +365,13 @@ impl Builder<'_> {
             }
         };
         if self.draw.chance(10) {
-            // No buffer is so long: out of bounds on purpose, and still nobody else's element.
+            // No buffer is so long: out of bounds on purpose, and no other lane's element.
             return self.index_op(ComputeOp::Or, index, 0x8000_0000);
         }
         index
     }
 
-    /// The index of any element of this lane's region, with `extra` more elements behind it.
+    /// The index of any element of this lane's region, with `extra` more elements after it.
     fn anywhere(&mut self, memory: &Memory, extra: u32) -> Operand {
         let Some(region) = memory.region else { return self.free_index(memory.elements) };
         let room = region - extra;

@@ -1,8 +1,8 @@
 //! `vyre-math check`: results against core-math's, every f32 argument of one-argument functions, many pairs of the others,
 //! every f16 and bf16, and how far f64 is off.
 //!
-//! Where the digest of a sweep is the one that `digests.txt` has for results that were all right, the results are the same
-//! to the last bit, and no oracle is needed to know that they are right.
+//! If the digest of a sweep is the one that `digests.txt` has for correct results, the results are the same
+//! to the last bit, and no oracle is needed.
 
 use crate::pairs;
 use crate::sweep::{Sweep, Swept, Wrong, append};

@@ -1,7 +1,7 @@
-//! `vyre-math hard`: finds the arguments that a function in f64 does not decide.
+//! `vyre-math hard`: finds the arguments whose rounding f64 precision does not decide.
 //!
-//! The kernel computes all 2^32 and keeps those whose result, before it is rounded to f32, lies within 64 units of a rounding
-//! boundary; its error is a few. There are some hundreds for a function. Those of them that come out wrong are its hard
+//! The kernel computes all 2^32 and keeps those whose result, before it is rounded to f32, is within 64 units of a rounding
+//! boundary; its error is a few. There are a few hundred for a function. Those with a wrong result are its hard
 //! cases, as `hard.rs` of the library lists them. A function without an oracle has its candidates printed, for
 //! `scripts/math/judge.py`.
 
@@ -82,7 +82,7 @@ fn candidates_of(args: &Args, kernel: &Kernel, base: u32) -> Result<Vec<[u32; 2]
     let count = output.get::<u32>("count").map_err(|error| error.to_string())?[0];
     if u64::from(count) > FOUND_MAX {
         return Err(format!(
-            "{count} results of one dispatch lie near a boundary\n  Fix: the function in f64 is wrong, or exact for many arguments"
+            "{count} results of one dispatch are near a boundary\n  Fix: the function in f64 is wrong, or exact for many arguments"
         ));
     }
     Ok(words.chunks_exact(2).take(count as usize).map(|pair| [pair[0], pair[1]]).collect())

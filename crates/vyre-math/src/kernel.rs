@@ -102,7 +102,7 @@ pub fn run_patterns(
     Ok(output.bytes("r")?.to_vec())
 }
 
-/// What stands between the braces of a program's text.
+/// The text between the braces of a program.
 fn declarations(text: &str) -> &str {
     text.trim_end().strip_suffix('}').and_then(|text| text.split_once("{\n")).map_or("", |parts| parts.1)
 }

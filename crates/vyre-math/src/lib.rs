@@ -1,4 +1,4 @@
-//! What shows that the elementary functions are right: an oracle for each, kernels that run them on a backend, and the
+//! Tests the elementary functions: an oracle for each, kernels that run them on a backend, and the
 //! comparison of all 2^32 arguments.
 //!
 //! The oracle is `core-math`, whose functions are proved to round correctly. The functions themselves are programs of the

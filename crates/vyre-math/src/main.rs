@@ -1,7 +1,7 @@
 //! Checks the elementary functions of a backend against `core-math`. `vyre bench math` measures them.
 //!
 //! `check` runs every f32 argument of the one-argument functions, in chunks, and compares each result to the last bit.
-//! What is done is kept in a state file, so a check that was stopped goes on where it was.
+//! The progress is kept in a state file, so a check that was stopped resumes where it was.
 
 mod check;
 mod hard;

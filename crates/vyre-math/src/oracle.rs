@@ -1,4 +1,4 @@
-//! The right answers, from `core-math`.
+//! The correct results, from `core-math`.
 
 /// An oracle of one or two arguments.
 #[derive(Clone, Copy)]

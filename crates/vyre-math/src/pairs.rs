@@ -1,6 +1,6 @@
 //! Functions of two arguments: all pairs of special values, pairs known to be hard, and random ones of several kinds.
 //!
-//! A part of the random pairs is made to lie near a rounding boundary, from the boundary backwards: for `atan2` by the
+//! A part of the random pairs is constructed near a rounding boundary, from the boundary backwards: for `atan2` by the
 //! continued fraction of its tangent, for `hypot` by a sum of squares next to its square, for `pow` by an exponent that
 //! takes the base there.
 
@@ -130,7 +130,7 @@ fn scale(bits: u64) -> f32 {
 
 /// A point whose angle is next to one halfway between two floats: a convergent of the angle's tangent.
 fn near_atan2(a: u64, b: u64) -> (f32, f32) {
-    // Halfway is a 25th bit; the angle lies between 2^-7 and 2.
+    // Halfway is a 25th bit; the angle is between 2^-7 and 2.
     let halfway = (1 << 24 | a & 0xff_ffff | 1) as f64 / (1 << 24) as f64;
     let tangent = (halfway / (1u64 << ((b >> 8) % 8)) as f64).tan();
     let mut rest = tangent.abs();

@@ -1,4 +1,4 @@
-//! Values that functions treat apart, and their neighbours.
+//! Values that functions treat specially, and their neighbours.
 
 /// f32 values whose pairs are all worth trying: zeros, limits, infinities, NaN, small whole numbers and halves.
 pub fn values() -> Vec<f32> {

@@ -1,7 +1,7 @@
-//! A function's arguments in chunks: computed, compared, and remembered.
+//! A function's arguments in chunks: computed, compared, and recorded.
 //!
 //! Every core takes a chunk from the launch to its digest, so that the device, the transfers and the oracle work at once. A
-//! chunk that is done stands in the state file with its digest, and a sweep that was stopped leaves it out. The digest of a
+//! chunk that is done is in the state file with its digest, and a resumed sweep skips it. The digest of a
 //! sweep is that of its chunks' digests.
 
 use crate::check::Args;

@@ -1,4 +1,4 @@
-//! How far f64 results are from the right ones, in units of the last place.
+//! The error of f64 results, in units of the last place.
 
 use crate::kernel::elements;
 use crate::oracle::{Oracle, oracle};
@@ -45,7 +45,7 @@ pub fn worst(op: &MathOp, backend: &str, count: usize, seed: u64) -> Result<Opti
     Ok(pairs.iter().zip(&got).map(off).max_by_key(|worst| worst.ulp))
 }
 
-/// How many floats lie between two; NaNs are equal. A NaN is far from any number, and so is a number of the other sign, a
+/// The number of floats between two; NaNs are equal. A NaN is far from any number, and so is a number of the other sign, a
 /// zero too: signs are not a matter of accuracy.
 pub fn distance(a: f64, b: f64) -> u64 {
     match (a.is_nan(), b.is_nan()) {

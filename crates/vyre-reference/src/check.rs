@@ -1,4 +1,4 @@
-//! Finds races, out-of-bounds accesses and reads of workgroup memory that nobody wrote.
+//! Finds races, out-of-bounds accesses and reads of workgroup memory that no lane wrote.
 //!
 //! **When two accesses are ordered.** A clock ticks at every barrier and at the start of every workgroup's turn. All
 //! lanes of a workgroup pass its barriers together, so an access needs only its lane and its time. Against an access
@@ -6,17 +6,17 @@
 //! a `barrier`, or, in the same subgroup, a `subgroup_barrier`. In workgroup memory the start of the turn counts as a
 //! grid barrier, because the memory is another one.
 //!
-//! **Why few records an element are enough.** For every way of access the element keeps at most three records, and
-//! still, whenever some earlier access of that way races with the present one, a kept record does too. Within one grid
-//! epoch a workgroup has one turn, so later accesses come from this workgroup or from ones that had no turn yet:
-//! - Of the workgroups that had their turn, one record stands for all: each races with whatever comes.
-//! - Of this workgroup, only what came after its last barrier matters to itself. If two subgroups were there, a record
-//!   of each is enough, because any lane is outside of one of them. If one subgroup was, older than its last barrier
-//!   matters to others only, as any newer record does; of the newer ones two different lanes are enough, because any
-//!   lane is another than one of them.
-//! - A lane's newer access stands for its older ones: what is unordered to the old is unordered to the new.
+//! **Why few records an element are enough.** For every kind of access the element keeps at most three records, and
+//! still, whenever some earlier access of that kind races with the present one, a kept record does too. Within one grid
+//! epoch a workgroup has one turn, so later accesses come from this workgroup or from workgroups that have not run yet:
+//! - Of the workgroups that have run, one record is enough: each of them races with every later access.
+//! - Of this workgroup, only accesses after its last barrier matter to its own lanes. If two subgroups made some, a record
+//!   of each is enough, because any lane is outside one of them. If one subgroup did, accesses before its last subgroup
+//!   barrier matter to other subgroups only, for which a newer record serves as well; of the newer ones, those of two lanes are
+//!   enough, because any lane differs from one of them.
+//! - A lane's newer access replaces its older ones: what is unordered to the old is unordered to the new.
 //!
-//! So every element that races in an epoch is found, with a pair of lines for each pair of ways. Not every pair of lanes
+//! So every element that races in an epoch is found, with a pair of lines for each pair of kinds. Not every pair of lanes
 //! is listed; equal pairs of lines are counted together.
 
 use crate::RunError;
@@ -34,7 +34,7 @@ use vyre_foundation::text::SourceMap;
 /// How many different findings of each kind are kept; those of one kind never crowd out another's.
 pub const FINDINGS_MAX: usize = 1000;
 
-/// A way of access. Two accesses of one element by unordered lanes race unless both read, or both are result-less
+/// A kind of access. Two accesses of one element by unordered lanes race unless both read, or both are result-less
 /// atomics of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
@@ -65,7 +65,7 @@ impl Access {
         self != other || matches!(self, Access::Write | Access::ReadWrite)
     }
 
-    /// What the access does, as a noun phrase.
+    /// The access as a noun phrase.
     pub const fn name(self) -> &'static str {
         match self {
             Access::Read => "read",
@@ -81,17 +81,17 @@ impl Access {
     }
 }
 
-/// What a finding is.
+/// The kind of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FindingKind {
     /// Two unordered accesses of one element by different lanes, at least one of which writes.
     Race,
-    /// An access beyond the last element. It has a meaning, but seldom the intended one.
+    /// An access beyond the last element. It is defined, but rarely intended.
     OutOfBounds {
         /// How many elements there are.
         len: u32,
     },
-    /// A load from workgroup memory that nobody has written. It reads 0.
+    /// A load from workgroup memory that no lane has written. It reads 0.
     UnwrittenRead,
 }
 
@@ -116,22 +116,22 @@ pub struct Party {
     pub location: Location,
     /// The lane, by `global_id`.
     pub lane: [u32; 3],
-    /// What it did.
+    /// Its access.
     pub access: Access,
 }
 
 /// Something the check found. The parties and the index are those of the first time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What it is.
+    /// Its kind.
     pub kind: FindingKind,
-    /// What was accessed.
+    /// The accessed memory.
     pub target: Target,
     /// Which element.
     pub index: u64,
-    /// Who accessed it.
+    /// The lane that accessed it.
     pub first: Party,
-    /// Who else, for a race.
+    /// The other lane, for a race.
     pub second: Option<Party>,
     /// How often the same lines did the same.
     pub count: u64,
@@ -145,7 +145,7 @@ impl fmt::Display for Party {
 }
 
 impl Finding {
-    /// What happened, without who did it and where.
+    /// The finding in one line, without lanes and places.
     pub fn headline(&self) -> String {
         let element = match &self.target {
             Target::Buffer { name, .. } => format!("`@{name}[{}]`", self.index),
@@ -154,7 +154,7 @@ impl Finding {
         let what = match self.kind {
             FindingKind::Race => format!("race on {element}: two accesses that nothing orders"),
             FindingKind::OutOfBounds { len } => format!("out of bounds: {element}, where {len} elements are"),
-            FindingKind::UnwrittenRead => format!("unwritten: {element} is 0 because nobody wrote it"),
+            FindingKind::UnwrittenRead => format!("unwritten: {element} is 0 because no lane wrote it"),
         };
         if self.count > 1 { format!("{what} ({} times)", self.count) } else { what }
     }
@@ -225,11 +225,11 @@ struct Found {
     count: u64,
 }
 
-/// What is watched of a buffer.
+/// The records of a buffer.
 struct Watched {
     len: u32,
     is_workgroup: bool,
-    /// By element; empty for what nobody writes.
+    /// By element; empty for buffers without writes.
     records: Vec<Records>,
 }
 
@@ -367,7 +367,7 @@ impl Checker {
         }
         let unwritten = watched.is_workgroup && {
             let written = &mut self.written[self.written_at[buffer]][index as usize];
-            // An atomic on fresh memory is how counters start, so only loads are told.
+            // An atomic on fresh memory is how counters start, so only loads are reported.
             let unwritten = access == Access::Read && !*written;
             *written |= access != Access::Read;
             unwritten

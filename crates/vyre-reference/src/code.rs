@@ -1,7 +1,7 @@
 //! The lane bytecode: a flat list that one lane runs from the top to the end.
 //!
 //! Functions are inlined and blocks are jumps, so a position in the list is a place in the inlined program's order. A
-//! [`Slot`] names a register of the lane, or a constant behind the last register.
+//! [`Slot`] names a register of the lane, or a constant after the last register.
 
 use crate::trace::Note;
 use vyre_foundation::diagnostic::Place;
@@ -11,7 +11,7 @@ use vyre_foundation::scalar::Meaning;
 /// A register or constant.
 pub(crate) type Slot = u32;
 
-/// No register: an atomic whose result nobody asked for.
+/// No register: an atomic without a result.
 pub(crate) const NONE: Slot = u32::MAX;
 
 /// A private array: words of a lane's array memory.
@@ -78,7 +78,7 @@ pub(crate) enum Instr {
     End,
 }
 
-/// What an atomic does with the old value. The folds are also the kinds of the race rule: add and sub are one.
+/// The update of an atomic. The folds are also the kinds of the race rule: add and sub are one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
     AddSub,
@@ -204,7 +204,7 @@ pub(crate) struct Code {
     pub(crate) frames: Vec<Frame>,
     /// Registers of a lane.
     pub(crate) slots: u32,
-    /// What lies behind a lane's registers.
+    /// The constants after a lane's registers.
     pub(crate) constants: Vec<u64>,
     /// Words of a lane's private arrays.
     pub(crate) array_words: u32,
@@ -235,7 +235,7 @@ impl std::fmt::Display for Location {
 }
 
 impl Code {
-    /// Where the instruction at `pc` stands in the program as written.
+    /// The place of the instruction at `pc` in the program as written.
     pub(crate) fn location(&self, pc: u32) -> Location {
         let mut origin = self.origins[pc as usize];
         let place = |origin: Origin| Place::Line {

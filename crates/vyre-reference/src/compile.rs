@@ -2,7 +2,7 @@
 //!
 //! One walk inlines functions and turns blocks into jumps; arguments and results of calls are other names of the same
 //! registers, because values are assigned once. Counts and lengths are constants, because the launch is known.
-//! `slots` then packs the registers. The walk keeps its own stack, so that no program can drive the host's.
+//! `slots` then packs the registers. The walk keeps its own stack, so that no program can overflow the host's.
 
 use crate::code::{Act, Array, Code, Frame, Instr, NONE, Origin, Slot};
 use crate::slots::{self, CONSTANT};
@@ -16,7 +16,7 @@ use vyre_foundation::ir::{
 use vyre_foundation::launch::Admission;
 use vyre_foundation::scalar::{Meaning, meaning};
 
-/// What compiling needs to know beside the program.
+/// The launch and options that compiling depends on.
 pub(crate) struct Setup<'a> {
     pub(crate) parts: &'a ProgramParts,
     pub(crate) admission: &'a Admission,
@@ -54,7 +54,7 @@ pub(crate) fn compile(setup: &Setup<'_>) -> Result<Code, RunError> {
     Ok(compiler.finish())
 }
 
-/// What is still to be compiled, the innermost last.
+/// The blocks that are still to be compiled, the innermost last.
 enum Open<'a> {
     /// The rest of a block, and where private arrays end when it is done.
     Lines {

@@ -8,7 +8,7 @@ use vyre_foundation::ir::{Axis, BuiltinOp};
 /// How many instructions run between two questions whether to stop.
 pub(crate) const POLL_INSTRUCTIONS: u32 = 1 << 16;
 
-/// Who runs.
+/// The ids of the running lane.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lane {
     pub(crate) local: [u32; 3],
@@ -230,7 +230,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Tells whoever watches about an access to an element that may be out of bounds.
+    /// Reports an access, perhaps out of bounds, to the watcher.
     pub(crate) fn watch(&mut self, pc: usize, lane: &Lane, buffer: usize, index: u64, access: Access) {
         let len = self.memory.regions[buffer].len;
         if let Some(checker) = &mut self.checker {

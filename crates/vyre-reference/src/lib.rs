@@ -1,11 +1,11 @@
 //! The interpreter that defines the language.
 //!
-//! [`run`] takes a valid program and the contents of its buffers and gives the bytes that every backend must give. It
-//! is spelled plainly and shares no fast path with a backend: `compile` flattens the program, `lane` runs one lane,
+//! [`run`] takes a valid program and the contents of its buffers and returns the bytes that every backend must return. It
+//! is written plainly and shares no fast path with a backend: `compile` flattens the program, `lane` runs one lane,
 //! `machine` runs them one after the other, `sync` holds the steps that lanes take together, `memory` the buffers.
 //!
 //! Two modes watch a run. With [`Options::check`] races, out-of-bounds accesses and reads of unwritten workgroup memory
-//! are found (`check`); with [`Options::trace`] one lane tells every line it runs (`trace`).
+//! are found (`check`); with [`Options::trace`] one lane reports every line it runs (`trace`).
 //!
 //! The result depends on nothing but program, grid and input. [`Schedule`] changes the order in which lanes and
 //! workgroups run; a program without races gives the same bytes under all of them.
@@ -21,6 +21,7 @@ mod memory;
 mod slots;
 mod sync;
 #[cfg(test)]
+#[path = "../tests/unit/interpreter.rs"]
 mod tests;
 mod trace;
 
@@ -33,7 +34,7 @@ use vyre_foundation::launch::{Admission, LaunchError, admit_buffers};
 use vyre_foundation::scalar::Meaning;
 use vyre_foundation::validate::ValidProgram;
 
-/// What a program is run on.
+/// The inputs of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Launch {
     /// Workgroups along x, y and z; `None` derives them as [`vyre_foundation::launch::default_grid`] says.
@@ -54,7 +55,7 @@ pub enum Schedule {
     Shuffle(u64),
 }
 
-/// What an op means instead under a suffix, for a first operand of the second type; `None` leaves it as it is.
+/// Another meaning of an op under a suffix, for a first operand of the second type; `None` leaves it unchanged.
 pub type Instead = fn(ComputeOp, DataType, DataType) -> Option<Meaning>;
 
 /// How to run.
@@ -87,7 +88,7 @@ impl Default for Options<'_> {
     }
 }
 
-/// What a run gives.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The contents of every bound buffer after the run, by ascending binding.
@@ -161,7 +162,7 @@ impl RunError {
     }
 }
 
-/// What a run tells beside its bytes.
+/// The result of a run beside its bytes.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// What the check found, in the order of finding; empty without [`Options::check`].
@@ -195,3 +196,8 @@ pub fn run_in_place(
     );
     machine::run(admission, buffers, options)
 }
+
+// The example of the page that registries show.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,7 +1,7 @@
 //! Runs compiled programs.
 //!
 //! A lane runs until it reaches a step that lanes take together; then the next lane of the schedule runs. When all
-//! lanes of the workgroup stand there, `sync` takes the step. Workgroups run one after the other, each up to its end or
+//! lanes of the workgroup have reached it, `sync` takes the step. Workgroups run one after the other, each up to its end or
 //! to the next grid barrier. Lanes share one register file, which is copied out and in around such steps; a program
 //! without them never copies.
 
@@ -14,8 +14,9 @@ use crate::trace::Tracer;
 use crate::{Options, Report, RunError, Schedule};
 use vyre_foundation::ir::{BufferKind, ProgramParts};
 use vyre_foundation::launch::Admission;
+use vyre_foundation::random::word;
 
-/// What a workgroup keeps while it waits.
+/// The state of a workgroup while it waits.
 #[derive(Clone, Default)]
 pub(crate) struct Group {
     /// Where its lanes go on.
@@ -163,7 +164,7 @@ impl Machine<'_> {
         }
     }
 
-    /// What a grid barrier and the end have in common: a recorded trap fails the run.
+    /// The common part of a grid barrier and the end of a run: a recorded trap fails the run.
     fn end_epoch(&mut self) -> Result<(), RunError> {
         if let Some(checker) = &mut self.checker {
             checker.grid_barrier();
@@ -237,7 +238,7 @@ impl Machine<'_> {
             Schedule::Reverse => (count.saturating_sub(1), count.saturating_sub(1)),
             Schedule::Shuffle(seed) => {
                 self.sweeps += 1;
-                shuffle(mix(seed ^ mix(self.sweeps)), count)
+                shuffle(word(seed ^ word(self.sweeps)), count)
             }
         };
         (0..count).map(move |_| {
@@ -260,19 +261,11 @@ fn shuffle(random: u64, count: u64) -> (u64, u64) {
     while gcd(step, count) != 1 {
         step = (step + 1) % count;
     }
-    (step, mix(random) % count)
+    (step, word(random) % count)
 }
 
 fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
-}
-
-/// Scrambles bits: the finaliser of SplitMix64.
-fn mix(seed: u64) -> u64 {
-    let mut x = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 pub(crate) fn place_of(index: u32, extent: [u32; 3]) -> [u32; 3] {

@@ -1,6 +1,6 @@
-//! Memory as programs see it: buffers of elements, with one answer for every index.
+//! The memory of programs: buffers of elements, with one defined result for every index.
 //!
-//! Out of bounds a load yields 0 and a store does nothing. NaN bits become canonical on their way into a storage
+//! Out of bounds a load yields 0 and a store does nothing. NaN bits become canonical when stored to a storage
 //! buffer; workgroup memory keeps them. Also here: the budget that keeps what the interpreter allocates for itself
 //! within a limit.
 
@@ -9,7 +9,7 @@ use vyre_foundation::ir::{BufferKind, DataType};
 use vyre_foundation::launch::Admission;
 use vyre_foundation::scalar::{narrow, observe, widen};
 
-/// What may still be allocated.
+/// The bytes that may still be allocated.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
     left: u64,

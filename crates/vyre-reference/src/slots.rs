@@ -13,7 +13,7 @@ use std::collections::BinaryHeap;
 pub(crate) const CONSTANT: Slot = 1 << 31;
 
 /// Renames the `virtuals` registers of `instrs` (and of `notes`, one an instruction or none) into as few as it takes,
-/// puts the constants behind them, and gives the number of registers.
+/// puts the constants after them, and returns the number of registers.
 pub(crate) fn allocate(instrs: &mut [Instr], notes: &mut [Note], virtuals: u32) -> u32 {
     let ends = last_mentions(instrs, notes, virtuals as usize);
     let mut places = vec![NONE; virtuals as usize];

@@ -1,6 +1,6 @@
 //! The steps that the lanes of a workgroup take together: barriers, subgroup ops, `uniform_load` and `mma`.
 //!
-//! All lanes stand at the same instruction, their registers kept, so each step reads every lane before it writes any.
+//! All lanes are at the same instruction, their registers kept, so each step reads every lane before it writes any.
 
 use crate::Access;
 use crate::code::{Instr, Slot};
@@ -50,7 +50,7 @@ impl Machine<'_> {
         }
     }
 
-    /// An access that the workgroup makes as one: its first lane stands for it.
+    /// An access that the workgroup makes as one: its first lane is recorded.
     fn watch_together(&mut self, pc: usize, group: u32, buffer: u16, index: u64, access: Access) {
         let lane = self.lane(group, place_of(group, self.grid), 0);
         if let Some(checker) = &mut self.checker {
@@ -105,7 +105,7 @@ impl Machine<'_> {
     }
 }
 
-/// What every lane of a subgroup gets from its op.
+/// The result of a subgroup op in every lane.
 fn exchange(op: SubgroupOp, ty: DataType, width: usize, a: &Lanes, b: &Lanes) -> Lanes {
     let mut r = *a;
     match op.exchange() {

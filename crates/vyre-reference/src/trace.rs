@@ -1,8 +1,9 @@
-//! Tells what one lane does, line by line: the debugger that GPUs lack.
+//! Reports what one lane does, line by line: the debugger that GPUs lack.
 //!
 //! While a program is compiled for a trace, every instruction gets a [`Note`] of the values its line reads and gives.
 //! The [`Tracer`] looks at the registers before and after, and hands a [`TraceEvent`] to the caller's sink.
-//! [`TraceEvent::row`] has five columns: the count of lines run, the line's number and text, what it gives, and what it saw.
+//! [`TraceEvent::row`] has five columns: the count of lines run, the line's number and text, its result, and the
+//! values and elements it read.
 //!
 //! ```text
 //! step  line  runs                           gives          because
@@ -20,7 +21,7 @@ use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::{DataType, Literal, Program, Value, value_types};
 use vyre_foundation::text::{SourceMap, print_literal, print_with_map};
 
-/// A lane to trace, and who is told.
+/// A lane to trace, and where its events go.
 #[derive(Clone, Copy)]
 pub struct Trace<'a> {
     /// The lane, by `global_id`.
@@ -41,13 +42,13 @@ pub struct NamedValue {
 /// An access of memory or of a private array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Touch {
-    /// `@name`, or nothing for a private array, whose name stands in the line.
+    /// `@name`, or nothing for a private array, whose name is in the line.
     pub name: String,
     /// The element.
     pub index: u64,
     /// How many elements there are; an index that is not below is out of bounds.
     pub len: u32,
-    /// What was done.
+    /// The kind of access.
     pub access: Access,
 }
 
@@ -88,7 +89,7 @@ pub struct TraceEvent {
 }
 
 impl TraceEvent {
-    /// What stands above the columns of [`TraceEvent::row`].
+    /// The heads of the columns of [`TraceEvent::row`].
     pub const HEADER: &'static str =
         "step     line  runs                                      gives                           because";
 
@@ -152,7 +153,7 @@ impl fmt::Display for Flow {
     }
 }
 
-/// What a trace shows of an instruction.
+/// The values of an instruction that a trace shows.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Note {
     /// Whether the instruction is a line of the program.
@@ -243,7 +244,7 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    /// The run is over; tells the line that was still running.
+    /// The run is over; reports the line that was still running.
     pub(crate) fn finish(&mut self) {
         if let Some((_, event)) = self.open.take() {
             self.tell(event);
@@ -278,7 +279,7 @@ impl<'a> Tracer<'a> {
                 }
                 *trips += 1;
                 event.flow = Some(Flow::Trip(*trips));
-                // The loop's first instruction stands behind the line that names the counter.
+                // The loop's first instruction follows the line that names the counter.
                 note = &code.notes[body as usize - 1];
             }
             _ => {}
@@ -311,7 +312,7 @@ impl<'a> Tracer<'a> {
         let start = self.line_starts[span.line as usize - 1];
         let line = self.source[start..].lines().next().unwrap_or_default();
         let indent = line.len() - line.trim_start().len();
-        // A function's lines stand one deeper than the main body's.
+        // A function's lines are one deeper than the main body's.
         let base = if matches!(place, Place::Line { function: Some(_), .. }) { 2 } else { 1 };
         (line.trim(), (indent / 2).saturating_sub(base))
     }

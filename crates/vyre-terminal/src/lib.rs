@@ -30,7 +30,7 @@ pub mod exit {
     /// Interrupted by the user.
     pub const INTERRUPTED: u8 = 130;
 
-    /// What JSON calls an exit code.
+    /// The name of an exit code in JSON.
     pub fn kind(exit: u8) -> &'static str {
         ["ok", "findings", "usage", "run", "io"].get(usize::from(exit)).unwrap_or(&"run")
     }
@@ -95,7 +95,7 @@ impl Failure {
         let fix = match (line("tip: ").filter(|tip| tip.contains("similar")), values, line("Usage: ")) {
             (Some(tip), _, _) => tip.to_owned(),
             (None, Some(values), _) => format!("write one of: {values}"),
-            (None, None, Some(usage)) => format!("write `{usage}`; `--help` tells more"),
+            (None, None, Some(usage)) => format!("write `{usage}`; `--help` says more"),
             (None, None, None) => "see `--help`".into(),
         };
         Err(Failure::usage(message, fix))
@@ -153,3 +153,8 @@ mod tests {
         assert_eq!(failure, Failure::usage("invalid value 'x' for '[n]': not a count", "write a number"));
     }
 }
+
+// The example of the page that registries show.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

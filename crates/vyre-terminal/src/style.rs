@@ -4,13 +4,13 @@ use anstyle::{AnsiColor, Style};
 
 /// Names and heads.
 pub const BOLD: Style = Style::new().bold();
-/// What matters less.
+/// Less important text.
 pub const DIM: Style = Style::new().dimmed();
-/// What is wrong.
+/// Errors.
 pub const BAD: Style = AnsiColor::Red.on_default().bold();
-/// What may be wrong.
+/// Warnings.
 pub const WARN: Style = AnsiColor::Yellow.on_default().bold();
-/// What is right, or what to do.
+/// Success, and fixes.
 pub const GOOD: Style = AnsiColor::Green.on_default().bold();
 
 /// `text` in a style; the writer strips it where colour is not wanted.

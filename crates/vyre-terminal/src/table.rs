@@ -9,7 +9,7 @@ pub enum Align {
     Right,
 }
 
-/// Rows in aligned columns, two spaces apart; nothing behind the last cell of a row.
+/// Rows in aligned columns, two spaces apart; nothing after the last cell of a row.
 pub fn columns(align: &[Align], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)

@@ -127,7 +127,7 @@ impl Maker<'_> {
         self.locals = self.draw.between(1, 4);
         let mut body = Body::default();
         for at in 0..self.values {
-            // Namesakes among parameters could not be told apart in the function's header.
+            // Parameters of one name could not be distinguished in the function's header.
             let name = if at < params { self.unique_name(at) } else { self.name("v") };
             body.new_value(&name);
         }

@@ -14,7 +14,7 @@ pub struct Page {
     pub name: String,
     /// Its links, with the line that each begins on.
     pub links: Vec<(usize, String)>,
-    /// What a link may name behind `#`.
+    /// What a link may name after `#`.
     pub anchors: BTreeSet<String>,
     /// Its fenced code.
     pub blocks: Vec<Block>,

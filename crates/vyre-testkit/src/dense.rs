@@ -1,9 +1,9 @@
-//! Random programs that are nothing but control flow, locals and a lane's own elements, many of each on few lines.
+//! Random programs of control flow, locals and a lane's own elements alone, many of each on few lines.
 //!
-//! The language has more than [`generate`](vyre_generate) can put close together. What passes do to locals and loops
-//! depends on which assignment, jump and read follow each other, so here three locals, one private array and four
-//! elements a lane meet in small loops. Numbers are small, so that conditions go both ways. There is no barrier and
-//! every lane keeps to its own elements: these programs cannot race.
+//! [`generate`](vyre_generate) covers the whole language and so spreads it over many lines. The effect of passes on locals
+//! and loops depends on which assignment, jump and read follow each other, so here three locals, one private array and four
+//! elements a lane combine in small loops. Numbers are small, so that conditions take both values. There are no barriers, and
+//! every lane uses only its own elements, so these programs have no races.
 
 use std::fmt::Write;
 use vyre_foundation::text;

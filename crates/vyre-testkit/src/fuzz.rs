@@ -1,4 +1,4 @@
-//! What must hold for any bytes at all: one function per fuzz target.
+//! Properties that hold for any input bytes: one function per fuzz target.
 //!
 //! The targets under `fuzz/` call these, and so does the test `regress`, which replays the inputs that once broke one.
 //! A function returns when its property holds and panics when it does not.
@@ -47,7 +47,7 @@ pub fn text(data: &[u8]) {
 
 /// Any bytes: decoding ends with a program or an error that has a fix, and a program has the bytes it was read from.
 ///
-/// The digest in the header would stop nearly every mutation, so the bytes are read as a payload too, behind a header
+/// The digest in the header would stop nearly every mutation, so the bytes are read as a payload too, after a header
 /// that fits them.
 pub fn wire(data: &[u8]) {
     check_decoding(data);
@@ -106,10 +106,11 @@ pub fn optimise(data: &[u8]) {
         return;
     }
     // One pass alone, a different one for different inputs, shows what later passes would hide.
-    let pass = opt::PASSES[data.iter().map(|byte| usize::from(*byte)).sum::<usize>() % opt::PASSES.len()];
+    let pass =
+        opt::Pass::ALL[data.iter().map(|byte| usize::from(*byte)).sum::<usize>() % opt::Pass::ALL.len()];
     let alone =
         opt::optimise_with(&valid, &[pass], &mut |_, _| {}).unwrap_or_else(|broken| panic!("{broken}"));
-    for (name, changed) in [(pass.name, alone), ("all passes", opt::optimise(&valid))] {
+    for (name, changed) in [(pass.name(), alone), ("all passes", opt::optimise(&valid))] {
         if let Some(other) = finish(&changed, &launch, Schedule::Forward, false) {
             let show = |program: &ValidProgram| text::print(program.program());
             assert_eq!(bytes(other), settled, "{name} turns\n{}\ninto\n{}", show(&valid), show(&changed));

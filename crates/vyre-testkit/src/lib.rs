@@ -8,6 +8,8 @@
 //! - `files` runs file tests on backends.
 //! - [`repo`] finds the files of the repository, [`book`] reads the pages of the book, and [`ops_page`] writes one of them.
 //! - [`optimiser`] checks that passes keep results.
+//! - `wasm` has the rows of the WebAssembly test suite.
+//! - [`words`] has the words that texts for people avoid.
 //! - [`fuzz`] has the property of each fuzz target.
 //!
 //! The tests of this crate run over the whole workspace: file tests, property tests, bad input and tidiness.
@@ -25,3 +27,6 @@ pub mod ops_page;
 pub mod optimiser;
 pub mod property;
 pub mod repo;
+#[cfg(feature = "wasm")]
+pub mod wasm;
+pub mod words;

@@ -56,9 +56,9 @@ gives the same bits, and `vyre opt` shows what runs.
 - f16 and bf16 come from the same f64 result as f32, rounded once, so nothing rounds twice.
 - **f64 is the same bytes everywhere**, within a few units in the last place of the right ones, most within one.
 - Results were compared with `core-math`, whose functions are proved: all 2^32 arguments of the f32 functions of one argument,
-  all 65,536 of f16 and bf16, all pairs of special values and 2^30 random ones for those of two, an eighth of them made to lie
+  all 65,536 of f16 and bf16, all pairs of special values and 2^30 random ones for those of two, an eighth of them chosen
   near a rounding boundary. `core-math` has no `sigmoid`, `silu`, `gelu` and `softplus`: of all their arguments, those whose
-  result lies near a boundary were judged by 300 bits of `mpmath` (`scripts/math/judge.py`).
+  result is near a boundary were judged by 300 bits of `mpmath` (`scripts/math/judge.py`).
 
 ```sh
 cargo run --release -p vyre-math -- check --state done.txt    # everything on the cpu backend; it can be stopped and goes on
@@ -70,7 +70,7 @@ cargo run --release -p vyre-cli -- bench math                 # time beside core
 ```
 
 Arguments are reduced with tables, polynomials in f64 do the rest, and the result has an error of one or two units of f64's last
-place, 29 bits beyond what f32 keeps. The arguments whose result lies so near to a boundary that this error decides are few; for
+place, 29 bits beyond what f32 keeps. The arguments whose result is so near to a boundary that this error decides are few; for
 functions of one argument they are known, because all were tried, and are asked for. For `pow` and `atan2` a second step
 in pairs of f64 decides them. `scripts/math/derive.py` derives every table and coefficient.
 

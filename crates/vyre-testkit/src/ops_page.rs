@@ -1,7 +1,7 @@
 //! The reference page of ops, `docs/ops.md`, written from the op table.
 //!
-//! The table is the only place where an op is described; this lays it out for reading. A tidy test keeps the page in
-//! the tree equal to what stands here.
+//! The table is the only place where an op is described; this module formats it for reading. A tidy test keeps the page in
+//! the tree equal to what this module writes.
 
 use std::fmt::Write as _;
 use vyre_foundation::ir::{OpId, TypeSet};
@@ -39,7 +39,7 @@ suffix; where an op takes several types, this page names the set:
 | --- | --- |
 ";
 
-/// The section in which an op stands. Computing ops are split by what they are about, as their tags are.
+/// The section of an op. Computing ops are split by what they are about, as their tags are.
 fn section(op: OpId) -> (&'static str, &'static str) {
     match op {
         OpId::ComputeOp(_) => match op.info().tag {
@@ -67,7 +67,7 @@ fn section(op: OpId) -> (&'static str, &'static str) {
         OpId::WriteOp(_) => ("Writing", "Buffers and locals, and traps."),
         OpId::SyncOp(_) => (
             "Steps taken together",
-            "All lanes of a subgroup, workgroup or grid take these together, so they stand in uniform flow of the main body.",
+            "All lanes of a subgroup, workgroup or grid take these together, so they occur in uniform flow of the main body.",
         ),
         OpId::ControlOp(_) => ("Control flow", "Structured, and bounded: every program ends."),
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 /// The repository's root.
 pub fn root() -> PathBuf {
     let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
-    crate_dir.ancestors().nth(2).expect("crates lie two folders below the root").to_path_buf()
+    crate_dir.ancestors().nth(2).expect("crates are two folders below the root").to_path_buf()
 }
 
 /// Every file below `dir` (a path from the root) with that extension, sorted; none if there is no such folder.

@@ -24,7 +24,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn what_fuzzing_found_stays_mended() {
+fn what_fuzzing_found_stays_fixed() {
     for (name, target) in TARGETS {
         for path in files(&root().join("tests/regress").join(name)) {
             eprintln!("{name} {}", path.display());

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use vyre::spec::{Expect, directives};
 use vyre_foundation::diagnostic::Rule;
 use vyre_foundation::ir::{DataType, OpId, walk};
@@ -12,7 +13,7 @@ use vyre_foundation::validate::explain;
 use vyre_foundation::{text as parser, validate as validator};
 use vyre_testkit::math_page::math_page;
 use vyre_testkit::ops_page::ops_page;
-use vyre_testkit::repo;
+use vyre_testkit::{repo, words};
 
 /// Fails with all `complaints` and one fix.
 fn none(complaints: Vec<String>, fix: &str) {
@@ -70,6 +71,67 @@ fn every_op_has_a_file_with_each_of_its_types() {
 }
 
 /// The rules of parser and validator.
+/// Files that name every op of a group: what the ops mean, and the emitters. Everything else asks the table.
+const NAME_ALL: [(&str, &[&str]); 3] = [
+    (
+        "ComputeOp",
+        &[
+            "crates/vyre-driver-cpu/src/vector/lower/compute.rs",
+            "crates/vyre-lower/src/ptx/compute.rs",
+            "crates/vyre-lower/src/soften/body.rs",
+            "crates/vyre-lower/src/wgsl/compute.rs",
+        ],
+    ),
+    (
+        "AtomicOp",
+        &[
+            "crates/vyre-conform/src/rules/rewrite/sync.rs",
+            "crates/vyre-driver-cpu/src/vector/lower/atomic.rs",
+            "crates/vyre-foundation/src/ir/op.rs",
+            "crates/vyre-lower/src/ptx/memory.rs",
+            "crates/vyre-lower/src/spirv/memory.rs",
+            "crates/vyre-lower/src/wgsl/module.rs",
+            "crates/vyre-reference/src/compile.rs",
+        ],
+    ),
+    ("SubgroupOp", &["crates/vyre-foundation/src/ir/op.rs"]),
+];
+
+#[test]
+fn a_new_op_is_named_where_contributing_says() {
+    let mut complaints = Vec::new();
+    for (group, files) in NAME_ALL {
+        let ops: Vec<String> = OpId::all()
+            .map(|op| format!("{op:?}"))
+            .filter_map(|op| Some(op.strip_prefix(group)?.strip_prefix('(')?.strip_suffix(')')?.to_string()))
+            .map(|op| format!("{group}::{op}"))
+            .collect();
+        assert!(ops.len() > 8, "the table has a group {group}");
+        for path in rust_files().iter().filter(|path| repo::name(path).contains("/src/")) {
+            let (name, source) = (repo::name(path), read(path));
+            if !files.contains(&name.as_str()) && ops.iter().all(|op| source.contains(op.as_str())) {
+                complaints.push(format!("{name}: names every {group}"));
+            }
+        }
+    }
+    none(
+        complaints,
+        "ask the op table, or list the file here and in CONTRIBUTING.md; `scripts/toy-op` adds an op",
+    );
+}
+
+#[test]
+fn few_matches_name_every_line() {
+    let script = repo::root().join("scripts/matches");
+    let Ok(ran) = Command::new("python3").arg(script).args(["--max", "14"]).output() else {
+        println!("SKIP matches over lines: there is no python3");
+        return;
+    };
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success(), "{said}{}", String::from_utf8_lossy(&ran.stderr));
+    assert!(said.contains("matches name all 25 variants of Node"), "{said}");
+}
+
 fn rules() -> impl Iterator<Item = &'static Rule> {
     parser::RULES.iter().chain(validator::RULES.iter())
 }
@@ -325,6 +387,87 @@ fn the_page_of_functions_is_their_table() {
     if let Err(difference) = repo::expect(&repo::root().join("docs/math.md"), &math_page()) {
         panic!("{difference}");
     }
+}
+
+#[test]
+fn pages_name_the_rust_version_that_is_tested() {
+    let manifest = read(&repo::root().join("Cargo.toml"));
+    let version = manifest_key(&manifest, "rust-version").expect("it is set").trim_matches('"');
+    let toolchain = read(&repo::root().join("rust-toolchain.toml"));
+    let mut complaints = Vec::new();
+    for page in ["README.md", "docs/getting-started.md"] {
+        if !read(&repo::root().join(page)).contains(&format!("Rust {version} or newer")) {
+            complaints.push(format!("{page}: does not say `Rust {version} or newer`"));
+        }
+    }
+    if !toolchain.contains(&format!("channel = \"{version}.")) {
+        complaints.push(format!("rust-toolchain.toml: tests another version than {version}"));
+    }
+    none(complaints, "name the version of `rust-version` everywhere");
+}
+
+/// The files with the options of commands, whose doc comments are help.
+const HELP: [&str; 2] = ["crates/vyre-cli/src/args.rs", "crates/vyre-conform/src/command/args.rs"];
+
+#[test]
+fn texts_for_people_are_plain_english() {
+    let mut complaints = Vec::new();
+    let mut check = |name: &str, texts: Vec<words::Text>| {
+        for (line, text) in texts {
+            if let Some((phrase, instead)) = words::avoided(&text) {
+                complaints.push(format!("{name}:{line}: `{phrase}`; write: {instead}"));
+            }
+        }
+    };
+    for path in rust_files() {
+        let name = repo::name(&path);
+        if name.contains("/src/") && name != "crates/vyre-testkit/src/words.rs" {
+            check(&name, words::rust_texts(&read(&path), HELP.contains(&name.as_str())));
+        }
+    }
+    for path in repo::files("", "md") {
+        check(&repo::name(&path), words::page_texts(&read(&path)));
+    }
+    none(complaints, "write the sentence again in the field's own terms");
+}
+
+#[test]
+fn files_of_tests_are_outside_src() {
+    let files = rust_files().into_iter().map(|path| repo::name(&path));
+    let in_src = files.filter(|name| name.contains("/src/") && name.ends_with("tests.rs"));
+    none(in_src.collect(), "move it to `tests`, or to `tests/unit` if it tests private items");
+}
+
+/// What a crate's manifest says of a key.
+fn manifest_key<'m>(manifest: &'m str, key: &str) -> Option<&'m str> {
+    manifest.lines().find_map(|line| line.strip_prefix(key)?.trim_start().strip_prefix('=')).map(str::trim)
+}
+
+#[test]
+fn published_crates_describe_themselves() {
+    let mut complaints = Vec::new();
+    for path in repo::files("crates", "toml").into_iter().filter(|path| path.ends_with("Cargo.toml")) {
+        let (name, manifest) = (repo::name(&path), read(&path));
+        if manifest_key(&manifest, "publish") == Some("false") {
+            continue;
+        }
+        for key in ["description", "keywords", "categories", "readme", "license.workspace"] {
+            if manifest_key(&manifest, key).is_none() {
+                complaints.push(format!("{name}: no `{key}`"));
+            }
+        }
+        let folder = path.parent().expect("a manifest is in a folder");
+        let readme = repo::read(&folder.join("README.md")).unwrap_or_default();
+        if !readme.contains("```") || !readme.contains("docs/") {
+            complaints.push(format!("{name}: its README.md has no example, or no link to the book"));
+        }
+        let has_library =
+            repo::read(&folder.join("src/lib.rs")).is_ok_and(|text| text.contains("cfg(doctest)"));
+        if readme.contains("```rust") && !has_library {
+            complaints.push(format!("{name}: the example of its README.md is not run"));
+        }
+    }
+    none(complaints, "complete the manifest and the page, or set `publish = false`");
 }
 
 /// The variables that are whole string literals in the code that `keep` wants, without unit tests.

@@ -55,3 +55,8 @@ struct HostApi;
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     text::RULES.iter().chain(validate::RULES).chain([&spec::RULE])
 }
+
+// The example of the page that registries show.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

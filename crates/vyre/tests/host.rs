@@ -122,7 +122,7 @@ fn programs_that_are_wrong_are_refused_with_their_lines() {
 }
 
 #[test]
-fn traps_timeouts_and_races_are_told_apart() {
+fn traps_timeouts_and_races_are_distinguished() {
     let trap = Program::build("trap", [4, 1, 1], |k| {
         k.if_(k.local_index().eq(2), || k.trap(9));
     });

@@ -1,4 +1,4 @@
-//! Elements that a flag keeps, moved together.
+//! Stream compaction: the elements that a flag keeps.
 
 use super::CHUNK;
 use crate::case::{Baseline, Benchmark, Case, OpKind, PLAIN, random, random_words, words};

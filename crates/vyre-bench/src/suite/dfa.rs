@@ -20,7 +20,7 @@ pub(super) static DFA: Benchmark = Benchmark {
     baselines: &[Baseline { label: PLAIN, run: plain }, Baseline { label: "rust blocked", run: blocked }],
 };
 
-/// The states count how much of `GET +/` is seen: nothing, `G`, `GE`, `GET`, and `GET` with spaces behind it.
+/// The states count how much of `GET +/` is seen: nothing, `G`, `GE`, `GET`, and `GET` followed by spaces.
 fn automaton() -> Dfa {
     let next = |state: u32, byte: u8| match (state, byte) {
         (_, b'G') => 1,

@@ -1,4 +1,4 @@
-//! Steps until a point leaves the circle, at most 256.
+//! The number of steps until a point leaves the circle, at most 256.
 
 use super::widest;
 use crate::case::{Baseline, Benchmark, Case, OpKind, PLAIN, Written, groups};

@@ -2,8 +2,8 @@
 //!
 //! A baseline does the same arithmetic as the kernel, floats in the same order, so its results are equal to the last
 //! bit. `rust` is what a good engineer writes first: idiomatic loops that the compiler can vectorise, on all cores by
-//! rayon, built for any processor of its kind. The second one takes pains: blocking, and the vectors that this
-//! processor has, found at run time.
+//! rayon, built for the baseline instruction set. The second one is tuned: blocking, and this processor's widest vectors,
+//! detected at run time.
 
 mod compact;
 mod dfa;

@@ -1,8 +1,8 @@
-//! Single float ops, one after the other in a loop: what each costs where it is made exactly.
+//! Single float ops, one after the other in a loop: the cost of each exact op.
 //!
-//! Every lane runs a chain on a value near 1, with operands that no compiler knows. Every other operand is the reciprocal of
-//! the one before, so that products and quotients stay near 1 however often the chain goes on from where it ended: subnormal
-//! and infinite numbers take other ways. The plain baseline does the same ops in the same order.
+//! Every lane runs a chain on a value near 1, with operands that are opaque to compilers. Every other operand is the reciprocal
+//! of the one before, so that products and quotients stay near 1 however often the chain continues: subnormal
+//! and infinite numbers take other branches. The plain baseline does the same ops in the same order.
 
 use super::{floats, floats_mut};
 use crate::case::{Baseline, Benchmark, Case, OpKind, PLAIN, Written, groups};

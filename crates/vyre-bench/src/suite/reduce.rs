@@ -1,4 +1,4 @@
-//! The sum of u32 elements, wrapping: by the textbook's tree, and as it is written for speed.
+//! The sum of u32 elements, wrapping: by the textbook's tree, and tuned.
 
 use super::{CHUNK, widest};
 use crate::case::{

@@ -8,7 +8,7 @@ use vyre::algorithms::{Plan, SHA256_ROUNDS, SHA256_START};
 /// Blocks of a message, padding included.
 const BLOCKS: usize = 4;
 const MESSAGE_WORDS: usize = BLOCKS * 16;
-/// What is left for contents: the padding is one byte and the length in eight.
+/// The bytes of contents: the padding is one byte and the length takes eight.
 const CONTENT_BYTES: usize = MESSAGE_WORDS * 4 - 9;
 
 pub(super) static SHA256: Benchmark = Benchmark {

@@ -60,7 +60,7 @@ fn list(report: &Report) {
     report.text(&headed(&[Align::Left, Align::Right, Align::Left, Align::Left], &rows));
 }
 
-/// The benchmarks, and those of single ops and of elementary functions behind them.
+/// The benchmarks, followed by those of single ops and of elementary functions.
 fn all() -> impl Iterator<Item = &'static Benchmark> {
     BENCHMARKS.into_iter().chain(&OPS).chain(MATH.iter().copied())
 }
@@ -125,7 +125,7 @@ fn size(benchmark: &Benchmark, text: &str) -> Result<u32, Failure> {
     let count = count.ok_or_else(|| {
         Failure::usage(
             format!("`{}` is not a size", text.escape_debug()),
-            "write a number from 1 to 4294967295, or one with K, M or G behind it: `--size 16M`",
+            "write a number from 1 to 4294967295, or one with K, M or G after it: `--size 16M`",
         )
     })?;
     match u32::try_from(count).ok().filter(|size| (benchmark.size_min..=benchmark.size_max).contains(size)) {
@@ -270,7 +270,7 @@ fn row_cells(group: &Group, row: &Row, has_device: bool) -> Vec<String> {
     cells
 }
 
-/// What a person reads about a contender without figures.
+/// The text about a contender without figures.
 fn complaint(group: &Group, row: &Row) -> Option<String> {
     let place = format!("{} {} on {}", group.benchmark.name, size_text(group.size), row.contender);
     match &row.outcome {

@@ -1,4 +1,4 @@
-//! `vyre check`: every finding of every file.
+//! `vyre check`: reports every finding of every file.
 
 use crate::args::Files;
 use crate::load;

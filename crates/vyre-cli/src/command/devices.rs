@@ -1,4 +1,4 @@
-//! `vyre devices`: the backends of this machine, what they can do, and why one is not there.
+//! `vyre devices`: the backends of this machine, their capabilities, and why one is unavailable.
 
 use crate::report::{BOLD, Failure, OK, Report, paint};
 use serde_json::{Value, json};
@@ -6,8 +6,8 @@ use vyre::VyreBackend;
 use vyre::driver::registry::{self, BackendRegistration};
 use vyre_terminal::table::{Align, columns, grouped};
 
-/// What the rows `native` and `not native` say.
-const NATIVE: &str = "Native is what the device does itself. The rest is done in other ways with the same bytes, or refused before the run.";
+/// The meaning of the rows `native` and `not native`.
+const NATIVE: &str = "Native is what the device does itself. The rest is emulated with the same bytes, or refused before the run.";
 
 pub(crate) fn run(report: &Report) -> Result<u8, Failure> {
     let all = registry::registrations();
@@ -19,7 +19,7 @@ pub(crate) fn run(report: &Report) -> Result<u8, Failure> {
     Ok(OK)
 }
 
-/// What a backend says it has natively, in the order of the contract.
+/// The native features that a backend reports, in the order of the contract.
 fn capabilities(backend: &dyn VyreBackend) -> Vec<(&'static str, bool)> {
     vec![
         ("subgroup ops", backend.supports_subgroup_ops()),

@@ -1,4 +1,4 @@
-//! `vyre doctor`: tries what a run needs on this machine, and says how to mend what fails.
+//! `vyre doctor`: tests what a run needs on this machine, and says how to fix what fails.
 
 use crate::report::{BAD, FINDINGS, Failure, GOOD, OK, Report, paint};
 use serde_json::json;
@@ -17,7 +17,7 @@ enum Finding {
     Good(String),
     /// This machine has no such device: why, and what would change that.
     Absent(String, String),
-    /// What is wrong, and how to mend it.
+    /// What is wrong, and how to fix it.
     Bad(String, String),
 }
 
@@ -79,7 +79,7 @@ fn scratch() -> Check {
     Check { name: "temporary files".into(), finding }
 }
 
-/// Opens the devices behind wgpu that the backend does not use.
+/// Opens the devices of wgpu that the backend does not use.
 fn other_adapters() -> Vec<Check> {
     let (Ok(config), Ok(used)) = (WgpuConfig::from_env(), registry::open("wgpu")) else { return Vec::new() };
     let others = adapters().into_iter().enumerate().filter(|(_, one)| one.name != used.device_name());

@@ -15,7 +15,7 @@ pub(crate) fn run(args: &Explain, report: &Report) -> Result<u8, Failure> {
         report.text(&columns(&[Align::Left; 2], &rows));
         return Ok(OK);
     };
-    // People copy `error[V031]` as it stands.
+    // People copy `error[V031]` with the brackets.
     let asked = asked.trim_start_matches("error[").trim_end_matches(']');
     let code = asked.to_ascii_uppercase();
     let Some(rule) = rules().find(|rule| rule.code == code) else {

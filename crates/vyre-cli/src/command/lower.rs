@@ -1,4 +1,4 @@
-//! `vyre lower`: what a program becomes on its way to a device.
+//! `vyre lower`: prints what a program is lowered to.
 
 use crate::args::{FloatStrategy, Lower};
 use crate::load;
@@ -10,13 +10,13 @@ use vyre::lower::floats::Floats;
 use vyre::lower::{ptx, spirv, wgsl};
 use vyre::validate::ValidProgram;
 
-/// What a program becomes.
+/// A lowered program.
 #[derive(Default)]
 struct Lowered {
     text: String,
-    /// What devices take, where that is not the text.
+    /// The form for devices, where that is not the text.
     bytes: Option<Vec<u8>>,
-    /// What the shader's binding for long tables holds.
+    /// The contents of the shader's binding for long tables.
     tables: Vec<u32>,
 }
 

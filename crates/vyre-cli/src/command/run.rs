@@ -1,4 +1,4 @@
-//! `vyre run`: one launch, shown to a person or written to files.
+//! `vyre run`: runs one launch, and prints its outputs or writes them to files.
 
 use crate::args::{LaunchArgs, Run};
 use crate::command::compare::{self, Row};
@@ -32,7 +32,7 @@ const VALUES_JSON_MAX: usize = 16;
 const TRACE_JSON_MAX: usize = 100_000;
 /// How many characters of an output's first values a person sees, where nothing else is asked for.
 const VALUES_CHARS_MAX: usize = 48;
-/// How many values stand on a row where they are asked for.
+/// The number of values on a row where all are printed.
 const VALUES_ROW: usize = 8;
 
 pub(crate) fn run(args: &Run, report: &Report) -> Result<u8, Failure> {
@@ -160,7 +160,7 @@ pub(crate) fn run_failure(error: &Error, args: &LaunchArgs, loaded: &Loaded) -> 
     }
 }
 
-/// What the traced lane does: printed line by line, or kept for JSON.
+/// The trace of a lane: printed line by line, or kept for JSON.
 struct Tracing<'l> {
     json: bool,
     loaded: &'l Loaded,
@@ -181,7 +181,7 @@ impl Tracing<'_> {
             if self.lines.get() == 1 {
                 let _ = writeln!(self.out.borrow_mut(), "{}", TraceEvent::HEADER);
             }
-            // Nobody reads on if the pipe is closed.
+            // A closed pipe has no reader.
             let _ = writeln!(self.out.borrow_mut(), "{}", event.row(&self.loaded.map));
         } else if self.kept.borrow().len() < TRACE_JSON_MAX {
             self.kept.borrow_mut().push(event.row(&self.loaded.map));

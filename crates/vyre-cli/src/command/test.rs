@@ -1,4 +1,4 @@
-//! `vyre test`: runs program files as the tests they are.
+//! `vyre test`: runs the tests in program files.
 
 use crate::args::Files;
 use crate::load::{self, Contents};

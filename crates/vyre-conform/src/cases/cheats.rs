@@ -1,8 +1,8 @@
-//! Tricks against backends that know the suite instead of the language.
+//! Tests against cheating: backends that recognise the suite instead of implementing the language.
 //!
-//! A result may depend on the program and its inputs and on nothing else: not on names, lengths, addresses, the order of
-//! dispatches or what an earlier one left behind. Each trick changes one thing that matters and keeps those that do not,
-//! or the other way round. Literals, data, names and order come from the run's seed.
+//! A result may depend on the program and its inputs only: not on names, lengths, addresses, the order of
+//! dispatches or the state after an earlier one. Each test changes one thing that matters and keeps those that do not,
+//! or changes only things that do not matter. Literals, data, names and order come from the run's seed.
 
 use super::fixture::{Fill, track_of};
 use super::programs::source;
@@ -40,7 +40,7 @@ pub(crate) fn groups() -> Vec<Group> {
     Track::ALL.into_iter().flat_map(|track| TRICKS.map(|trick| group(track, trick))).collect()
 }
 
-/// What stands in the programs for the run's own literal, and for one that differs from it in a bit.
+/// The placeholders for the run's own literal, and for one that differs from it in a bit.
 const LITERAL: &str = "1000003";
 const OTHER_LITERAL: &str = "1000007";
 
@@ -177,7 +177,7 @@ fn changed_inputs(maker: &mut Maker<'_>, at: u64) {
     maker.batch(&format!("program={at}"), &case.program, steps);
 }
 
-/// Programs that differ in one word each, under one name and with the same inputs, in an order nobody knows.
+/// Programs that differ in one word each, under one name and with the same inputs, in an unpredictable order.
 fn order(maker: &mut Maker<'_>) {
     let variants: [(&str, &str); 9] = [
         ("", ""),
@@ -230,7 +230,7 @@ fn sizes(maker: &mut Maker<'_>) {
     }
 }
 
-/// The same dispatch again and again, on memory that must start anew each time.
+/// The same dispatch again and again, on memory that must be reset each time.
 fn state(maker: &mut Maker<'_>) {
     let program = maker.program(source!("state"));
     let ty = program.parts().buffers[0].ty;
@@ -252,7 +252,7 @@ fn state(maker: &mut Maker<'_>) {
     maker.batch("silent", &silent, vec![step]);
 }
 
-/// Lookup data that changes while the input stays, and the other way round.
+/// Lookup data that changes while the input stays the same, and the reverse.
 fn lookup(maker: &mut Maker<'_>) {
     let program = maker.program(source!("family"));
     let types = [program.parts().buffers[0].ty, program.parts().buffers[1].ty];
@@ -273,7 +273,7 @@ fn lookup(maker: &mut Maker<'_>) {
     }
 }
 
-/// Known programs under names that nobody knows.
+/// Known programs under random names.
 fn twins(maker: &mut Maker<'_>) {
     for (at, batch) in chosen(maker).into_iter().enumerate() {
         let program = renamed(&batch.program, &mut maker.random);
@@ -284,7 +284,7 @@ fn twins(maker: &mut Maker<'_>) {
 /// Programs under known names, with the known buffers and inputs, that mean something else.
 fn impostors(maker: &mut Maker<'_>) {
     for (at, batch) in chosen(maker).into_iter().enumerate() {
-        // Some bear the name of an op besides.
+        // Some also have the name of an op.
         let name =
             (maker.below(2) == 0).then(|| ComputeOp::ALL[maker.below(ComputeOp::ALL.len())].info().name);
         if let Some(program) = changed(&batch, &mut maker.random, name) {

@@ -1,7 +1,7 @@
 //! Small domains without exception: every 16-bit float, every pair of bytes, every shift amount.
 //!
 //! The programs are those of the level below, on all operands. A full run leaves none out; a quick one takes every
-//! thirteenth, which meets all upper and all lower bytes.
+//! thirteenth, which covers all upper and all lower bytes.
 
 use super::operands::{Instance, Row, edges};
 use super::ops::{instances, lanes, track};
@@ -32,7 +32,7 @@ pub(crate) fn groups() -> Vec<Group> {
 /// Makes all operands of an op.
 type Domain = fn(&Instance) -> Vec<Row>;
 
-/// What an op is tried on as a whole, if its operands are few enough.
+/// All operands of an op, if they are few enough.
 fn domain(instance: &Instance) -> Option<Domain> {
     let Instance { op, ty, source } = *instance;
     let is_half = |ty: DataType| ty.is_float() && ty.bits() == 16;
@@ -70,7 +70,7 @@ fn domain(instance: &Instance) -> Option<Domain> {
     }
 }
 
-/// All pairs of bytes, extended by the type's signedness. In 64 bits they lie across the middle.
+/// All pairs of bytes, extended by the type's signedness. In 64 bits they are across the two halves.
 fn byte_pairs(instance: &Instance) -> Vec<Row> {
     let ty = instance.ty;
     let value = |byte: u64, across: bool| {

@@ -30,7 +30,7 @@ pub(super) fn lines(text: &str, ty: DataType, result: &str) -> String {
         text = text.replace(word, &format!("{number:#x}"));
     }
     text = text.replace(".U", &format!(".{bits}")).replace("WIDTH", &ty.bits().to_string());
-    // Every expression has its own values, so that several stand in one program.
+    // Every expression has its own values, so that several can be in one program.
     text = text.replace("%R", &format!("%{result}")).replace("$0", &format!("${result}.0"));
     for number in 1..=9 {
         text = text.replace(&format!("%{number}"), &format!("%{result}.{number}"));
@@ -53,7 +53,7 @@ pub(super) fn triples(ty: DataType, count: usize) -> Vec<Row> {
 /// At most `count` of the rows, spread over all of them.
 pub(super) fn thin(rows: Vec<Row>, count: usize) -> Vec<Row> {
     let step = rows.len().div_ceil(count).max(1);
-    // An odd step meets every kind of row in sets that were made by nested loops.
+    // An odd step samples every kind of row in sets that nested loops made.
     let step = if step.is_multiple_of(2) { step + 1 } else { step };
     rows.into_iter().step_by(step).collect()
 }

@@ -13,14 +13,14 @@ use vyre_foundation::text;
 use vyre_generate::edge;
 use vyre_generate::source::Seeded;
 
-/// What a bound buffer starts with.
+/// The initial contents of a bound buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fill {
-    /// That many elements, many at the edges of their type.
+    /// This many elements, many at the edges of their type.
     Edge(usize),
-    /// That many integers below the bound.
+    /// This many integers below the bound.
     Below(u64, usize),
-    /// That many floats of ordinary size, all their bits in use.
+    /// This many floats of ordinary size, all their bits in use.
     Plain(usize),
     /// 0, 1, 2, ...
     Count(usize),
@@ -28,7 +28,7 @@ pub(crate) enum Fill {
     These(&'static [u64]),
     /// The text's bytes.
     Text(&'static str),
-    /// That many zeros, which the backend provides.
+    /// This many zeros, which the backend provides.
     Zero(usize),
 }
 

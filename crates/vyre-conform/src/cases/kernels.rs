@@ -1,6 +1,6 @@
-//! Kernels that people know, in odd and even sizes and over several grids.
+//! Well-known kernels, in odd and even sizes and over several grids.
 //!
-//! Most are the examples that stand beside the documentation, where known answers check them.
+//! Most are the examples of the documentation, where known results check them.
 
 use super::fixture::{Fill, Fixture};
 use super::programs::source;

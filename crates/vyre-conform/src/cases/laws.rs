@@ -1,7 +1,7 @@
-//! Laws between ops. Each program answers itself whether its laws hold, and the answer is compared like any other.
+//! Laws between ops. Each program computes whether its laws hold, and that result is compared like any other.
 //!
-//! A backend can get an op wrong and still hold its laws, or hold no law and have each op right on the operands that the
-//! level below tries; together they leave little room. Every law here is true for all operands.
+//! A wrong op can satisfy its laws, and an op that is right on the operands of the level below can violate them: the two levels
+//! complement each other. Every law here is true for all operands.
 
 use super::expression::{self, triples};
 use super::operands::{Instance, Row};
@@ -386,7 +386,7 @@ pub(crate) fn groups() -> Vec<Group> {
         types.flat_map(|ty| FAMILIES.iter().filter(move |family| (family.types)(ty)).map(move |f| (f, ty)));
     let group = |(at, (family, ty)): (usize, (&'static Family, DataType))| {
         let name = format!("law/{ty}/{}", family.name);
-        // What passes through f64 on its way is a matter of floats.
+        // A conversion through f64 belongs to the float track.
         let floats = family.laws.iter().any(|(_, lines)| lines.contains(".f64"));
         let track = track(&[ty, if floats { DataType::F64 } else { ty }]);
         Group::fixed(name.clone(), Level::Laws, track, move |plan| vec![batch(plan, &name, at, family, ty)])

@@ -1,4 +1,4 @@
-//! What is run, in groups. Each file makes the groups of one subject.
+//! The groups of cases. Each file makes the groups of one subject.
 
 mod cheats;
 mod driver;
@@ -38,10 +38,11 @@ pub(crate) fn is_random(group: &str) -> bool {
     group.starts_with("random/")
 }
 
-/// What the run's random programs contain, for people.
+/// A summary of the contents of the run's random programs.
 pub(crate) fn coverage(plan: &Plan<'_>) -> String {
     random::coverage(plan)
 }
 
 #[cfg(test)]
+#[path = "../../tests/unit/cases.rs"]
 mod tests;

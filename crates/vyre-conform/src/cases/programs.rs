@@ -1,7 +1,7 @@
-//! Whole programs: what single ops cannot show.
+//! Whole programs: behaviour that single ops cannot show.
 //!
 //! Each subject is a function that lists programs with their launches; the texts are files of this crate. Sizes are odd
-//! as often as even, and every launch after the first finds what the one before left behind.
+//! as often as even, and every launch after the first finds the memory as the launch before left it.
 
 use super::fixture::{Fill, Fixture};
 use crate::batch::{Batch, Group, Plan};
@@ -151,7 +151,7 @@ fn straight(lines: u32, live: u32) -> String {
     text
 }
 
-/// Every type that lies in memory.
+/// Every type that memory can hold.
 const STORED: [&str; 12] =
     ["u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64"];
 
@@ -518,7 +518,7 @@ fn grids() -> Vec<Fixture> {
 
 fn limits() -> Vec<Fixture> {
     const MIB: usize = 1 << 18;
-    // The last element, the one behind it, the middle, and the first.
+    // The last element, the one after it, the middle, and the first.
     const ENDS: &[u64] = &[127 << 18, (127 << 18) - 1, 63 << 18, 0, 33_000_000, 0xffff_fff0, 1, 2];
     vec![
         Fixture::new("limit", source!("far_ends"))

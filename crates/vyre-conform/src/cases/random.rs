@@ -1,6 +1,6 @@
 //! Random programs, made from the run's own seed.
 //!
-//! Nobody can have seen them before: the seed is drawn after the backend has said its name. Programs of the float track
+//! No backend can know them in advance: the seed is drawn after the backend has reported its name. Programs of the float track
 //! have floats and those of the integer track none; most of both have control flow, memory and barriers.
 
 use super::fixture::{init, track_of};
@@ -13,7 +13,7 @@ use vyre_generate::{Case, Config, Stats};
 /// Groups of each track; programs are spread over them.
 const GROUPS: u64 = 8;
 
-/// What a program leaves of the floor's 16 KiB: lowering needs some workgroup memory of its own.
+/// The workgroup memory that a program may use of the floor's 16 KiB: lowering needs some of its own.
 pub(super) const SHARED_BYTES_MAX: u64 = 12 << 10;
 
 pub(crate) fn groups() -> Vec<Group> {
@@ -30,7 +30,7 @@ fn batches(plan: &Plan<'_>, track: Track, group: u64) -> Vec<Batch> {
     (0..plan.pick(13, 130)).map(|at| batch(plan, track, group, seed.wrapping_add(at << 32))).collect()
 }
 
-/// What the programs of a track may contain, small ones and large ones in turn.
+/// The configuration of a track's programs, small and large ones in turn.
 pub(crate) fn config(plan: &Plan<'_>, track: Track, at: u64) -> Config {
     let grid = plan.driver;
     let (lines, workgroup_lanes_max, workgroups_max) = match at % 4 {
@@ -96,7 +96,7 @@ fn batch(plan: &Plan<'_>, track: Track, group: u64, seed: u64) -> Batch {
     Batch::new(format!("random/{track}/{group}:seed={seed:#018x}"), case.program, step)
 }
 
-/// What the programs contain, counted.
+/// The contents of the programs, counted.
 pub(super) fn stats(plan: &Plan<'_>) -> Stats {
     let mut stats = Stats::default();
     for track in Track::ALL {
@@ -107,7 +107,7 @@ pub(super) fn stats(plan: &Plan<'_>) -> Stats {
     stats
 }
 
-/// What the programs contain, for people.
+/// The contents of the programs, as text.
 pub(crate) fn coverage(plan: &Plan<'_>) -> String {
     let stats = stats(plan);
     let programs = stats.programs.max(1) as f64;

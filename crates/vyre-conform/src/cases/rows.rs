@@ -2,7 +2,7 @@
 //!
 //! Operands come from read buffers, one a column, so that no compiler can fold them away; every result goes to a buffer
 //! of its own. Most of the suite's cases are rows: a launch checks thousands of them, and an element that differs
-//! names its row. All these programs have one name, which tells a backend nothing.
+//! names its row. All these programs have one name, so a backend learns nothing from it.
 
 use crate::batch::{Batch, Content, Step};
 use crate::contract::OutputInit;
@@ -94,7 +94,7 @@ impl Kernel {
     }
 }
 
-/// What the output memory starts with: one answer a workgroup size, so that a program is compiled for one of them.
+/// The initial output memory: one kind per workgroup size, so that a program is compiled for one of them.
 pub(super) fn init(number: u32) -> OutputInit {
     match number % 4 {
         0 | 1 => OutputInit::Zero,
@@ -111,7 +111,7 @@ pub(super) fn program(text: &str) -> Program {
     }
 }
 
-/// The type that stands for `ty` in memory.
+/// The type that stores `ty` in memory.
 const fn stored(ty: DataType) -> DataType {
     match ty {
         DataType::Bool => DataType::U32,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// The type of a payload that is an in-toto statement.
 const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
-/// No certificate comes near this; what strangers send may.
+/// No certificate comes near this, but a file from an unknown source may.
 pub(crate) const FILE_BYTES_MAX: usize = 8 << 20;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,7 +29,7 @@ struct Signed {
     sig: String,
 }
 
-/// What is signed: the payload with its type, unambiguously.
+/// The signed bytes: the payload with its type, unambiguously.
 fn pre_authentication(payload: &[u8]) -> Vec<u8> {
     let head = format!("DSSEv1 {} {PAYLOAD_TYPE} {} ", PAYLOAD_TYPE.len(), payload.len());
     [head.as_bytes(), payload].concat()
@@ -56,7 +56,7 @@ pub(super) fn write(statement: &Statement, signature: Option<&[u8; 64]>) -> Stri
     json
 }
 
-/// Reads a file that [`write`] gave and nobody changed: the statement, and its signature if it has one.
+/// Reads a file exactly as [`write`] wrote it: the statement, and its signature if it has one.
 pub(super) fn read(file: &[u8]) -> Result<(Statement, Option<[u8; 64]>), CertificateError> {
     let form = |why: &str| CertificateError::form(why.into());
     if file.len() > FILE_BYTES_MAX {

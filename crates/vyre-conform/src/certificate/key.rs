@@ -9,10 +9,10 @@ use ed25519_dalek::pkcs8::{
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use std::fmt;
 
-/// What certificates are signed with.
+/// A key that signs certificates.
 pub struct SecretKey(SigningKey);
 
-/// What a signature is checked with.
+/// A key that checks signatures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PublicKey(VerifyingKey);
 

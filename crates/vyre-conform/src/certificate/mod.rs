@@ -1,14 +1,16 @@
-//! Certificates: what a run without failures showed, in a file that strangers can check.
+//! Certificates: the result of a run without failures, in a file that anyone can verify.
 //!
-//! `statement` is what is said, `envelope` the file around it, `key` who says it, `verify` whether it is so. A
-//! [`Certificate`] in memory is always consistent with itself and, if signed, rightly signed: reading refuses all else.
+//! `statement` is the content, `envelope` the file around it, `key` signs and checks signatures, and `verify` recomputes what a
+//! certificate states. A [`Certificate`] in memory is always consistent and, if signed, has a valid signature: reading
+//! refuses everything else.
 //!
-//! Not here: proof that a device did it. A key's holder vouches for that; `docs/conformance.md` says what follows.
+//! Not here: proof that a device computed the bytes. The holder of the key vouches for that; see `docs/conformance.md`.
 
 mod envelope;
 mod key;
 mod statement;
 #[cfg(test)]
+#[path = "../../tests/unit/certificate.rs"]
 mod tests;
 mod verify;
 

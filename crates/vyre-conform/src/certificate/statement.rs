@@ -13,11 +13,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::collections::BTreeSet;
 use vyre_foundation::ir::Digest;
 
-/// What in-toto calls this kind of JSON.
+/// The type of the statement, as in-toto names it.
 const STATEMENT_TYPE: &str = "https://in-toto.io/Statement/v1";
-/// What the predicate here is called.
+/// The type of the predicate.
 pub(crate) const PREDICATE_TYPE: &str = "urn:vyre:conformance:v1";
-/// Who makes certificates.
+/// The tool that makes certificates.
 const TOOL: &str = "vyre-conform";
 /// The version that makes and verifies them: another has another suite.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -73,7 +73,7 @@ impl<'de> Deserialize<'de> for Hex {
     }
 }
 
-/// The 32 bytes that 64 hexadecimal digits stand for.
+/// The 32 bytes that 64 hexadecimal digits encode.
 pub(crate) fn parse_hex(text: &str) -> Option<[u8; 32]> {
     let digits = text.as_bytes();
     if digits.len() != 64 {
@@ -122,7 +122,7 @@ pub(crate) struct Statement {
     pub(crate) predicate: Predicate,
 }
 
-/// What the statement is about: a backend on a device.
+/// The subject of the statement: a backend on a device.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Subject {
@@ -168,7 +168,7 @@ impl Tool {
     }
 }
 
-/// What was tested, and all that it published before the run. Together with the nonce it decides what is run.
+/// The tested backend, with all that it published before the run. Together with the nonce it determines the run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Identity {
@@ -205,7 +205,7 @@ pub(crate) struct Levels {
     float: Option<Level>,
 }
 
-/// What was really run.
+/// The counts of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Counts {
@@ -246,7 +246,7 @@ impl Identity {
         }
     }
 
-    /// What the backend published.
+    /// The backend's profile.
     pub(crate) fn profile(&self) -> Profile {
         Profile {
             version: self.version.clone(),
@@ -348,7 +348,7 @@ pub(crate) fn suite_digest(groups: &[Entry]) -> Hex {
 }
 
 impl Statement {
-    /// What a run without failures states. The caller knows that it had none.
+    /// The statement of a run without failures. The caller has checked that there were none.
     pub(crate) fn new(report: &Report) -> Statement {
         let target = Identity::new(&report.backend, report.driver, &report.profile);
         let levels = Levels::new(|track| report.standing(track).level);
@@ -404,11 +404,11 @@ impl Statement {
                 .is_none_or(|held| groups.iter().any(|entry| (entry.level, entry.track) == (held, track)))
         };
         let checks = [
-            (self.kind == STATEMENT_TYPE, "it is no in-toto statement"),
+            (self.kind == STATEMENT_TYPE, "it is not an in-toto statement"),
             (self.predicate_type == PREDICATE_TYPE, "its predicate is of another kind"),
             (self.predicate.tool.name == TOOL, "another tool made it"),
             (self.subject == [subject(target)], "its subject is not its backend"),
-            (target.profile().below_floor().is_empty(), "its limits lie below the suite's floor"),
+            (target.profile().below_floor().is_empty(), "its limits are below the suite's floor"),
             (claims, "it claims no level"),
             (sorted, "its groups are not sorted by name"),
             (covered, "it has groups that no level it claims asks for"),

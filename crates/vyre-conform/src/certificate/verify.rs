@@ -1,4 +1,4 @@
-//! Verifies a certificate without the backend: what it says must be what this suite and the reference say.
+//! Verifies a certificate without the backend: its contents must agree with this suite and the reference.
 //!
 //! The programs and inputs of every group are made again, from the certificate's nonce where they are random, and their
 //! digests and counts compared. The output bytes of a random sample are computed by the reference: their digests must be
@@ -16,7 +16,7 @@ use vyre_generate::source::Seeded;
 /// Which groups' outputs are computed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sample {
-    /// So many, drawn anew each time.
+    /// This many, drawn at random each time.
     Random(usize),
     /// Every one.
     All,
@@ -40,7 +40,7 @@ pub enum Trust {
     Unsigned,
 }
 
-/// What was checked of a certificate in which nothing is wrong.
+/// The checks that a correct certificate passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verified {
     /// Whose word it is.
@@ -100,7 +100,7 @@ impl Certificate {
         }
     }
 
-    /// What the run's batches were made by.
+    /// The plan that made the run's batches.
     pub(crate) fn plan<'p>(&self, profile: &'p crate::Profile) -> Plan<'p> {
         let Predicate { target, suite, nonce, .. } = self.predicate();
         Plan::new(&target.id, profile, target.is_driver(), suite.size, &nonce.0)

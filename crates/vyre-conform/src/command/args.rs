@@ -25,11 +25,11 @@ pub enum Command {
 }
 
 const CERTIFY_HELP: &str = "\
-LEVEL is one of, each asking for those before it too:
+LEVEL is one of these; each includes those before it:
   ops        every op gives the right bits for edge values, hard cases, random operands
   laws       laws between ops; small domains without exception
   programs   control flow, memory, barriers, atomics, subgroups, limits, known kernels
-  random     programs nobody saw before, tricks against cheats, the driver contract
+  random     programs that are new in each run, tests against cheats, the driver contract
 
 Examples:
   vyre certify --backend reference --quick
@@ -64,7 +64,7 @@ const KEYGEN_HELP: &str = "\
 Examples:
   vyre keygen -o key.pem            also writes key.pem.pub, for others
 
-Exit codes: 0 both files are written, 2 one of them is there already, 4 a file could not be
+Exit codes: 0 both files are written, 2 one of them exists already, 4 a file could not be
 written";
 
 /// What to run, and where results go.
@@ -149,7 +149,7 @@ pub struct Replay {
 /// Where the key goes.
 #[derive(Debug, Args)]
 pub struct Keygen {
-    /// The file for the private key; the public one goes beside it, with `.pub` behind its name
+    /// The file for the private key; the public one goes beside it, with `.pub` appended to its name
     #[arg(short, long, value_name = "FILE")]
     pub(super) output: PathBuf,
 }

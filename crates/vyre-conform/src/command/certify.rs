@@ -1,4 +1,4 @@
-//! `certify`: runs the suite, shows what came of it, and writes certificate and reports.
+//! `certify`: runs the suite, prints the result, and writes the certificate and reports.
 
 use super::args::Certify;
 use super::file::{check_writable, is_plain, place, write_file};
@@ -32,11 +32,11 @@ const OWN_SAMPLE: usize = 8;
 /// Bytes of a failure's buffers that JSON has.
 const JSON_BYTES_MAX: usize = 4096;
 
-/// What was run, or taken from journals.
+/// The groups that were run, or taken from journals.
 struct Ran {
     report: Report,
     cancelled: bool,
-    /// Whether some of it stands in a file that anyone may have edited.
+    /// Whether some of it comes from a file that anyone may have edited.
     from_journal: bool,
 }
 
@@ -69,7 +69,7 @@ pub(super) fn run(args: &Certify, host: &Host<'_>) -> Result<Answer, Failure> {
     Ok(Answer { exit, text: as_text(report) + &verdict, json: as_json(report, *cancelled, written) })
 }
 
-/// The certificate of a run, which is not signed before it stands what strangers will ask of it.
+/// The certificate of a run. It is verified before it is signed, as its readers will do.
 fn certificate(ran: &Ran, key: Option<&SecretKey>) -> Result<Certificate, Failure> {
     let certificate = ran.report.certificate().map_err(|failures| missing(&failures))?;
     let sample = if ran.from_journal { Sample::All } else { Sample::Random(OWN_SAMPLE) };
@@ -94,7 +94,7 @@ fn secret_key(path: &Path) -> Result<SecretKey, Failure> {
         .map_err(|error| Failure::usage(format!("{}: {}", path.display(), error.message), error.fix))
 }
 
-/// Refuses outputs that would lie in the same file, or over what is read.
+/// Refuses outputs that would be written to the same file, or over an input.
 fn check_paths(args: &Certify) -> Result<(), Failure> {
     let outputs: Vec<&PathBuf> = [&args.output, &args.html, &args.junit].into_iter().flatten().collect();
     let inputs = args.sign.iter().chain(&args.journal).chain(&args.merge);
@@ -129,7 +129,7 @@ fn journal_failure(path: &Path, error: JournalError) -> Failure {
     }
 }
 
-/// What several journals hold, which must be all of a run.
+/// The contents of several journals, which must be all of a run.
 fn merged(args: &Certify) -> Result<Ran, Failure> {
     let read = |path: &PathBuf| journal::read(path).map_err(|error| journal_failure(path, error));
     let journals = args.merge.iter().map(read).collect::<Result<Vec<_>, _>>()?;
@@ -259,7 +259,7 @@ fn interruptible() -> CancelToken {
     cancel
 }
 
-/// What was run and how it went, for people.
+/// A summary of the run, as text.
 fn as_text(report: &Report) -> String {
     let face = if report.driver { "driver" } else { "vendor's backend" };
     let profile = &report.profile;
@@ -297,7 +297,7 @@ fn as_text(report: &Report) -> String {
     text
 }
 
-/// What a line of the table sums up: `op/f32` for an op of a type, the first part of other names.
+/// The groups that a line of the table sums up: `op/f32` for an op of a type, the first part of other names.
 fn family(name: &str) -> &str {
     let parts = if name.starts_with("op/") { 2 } else { 1 };
     name.match_indices('/').nth(parts - 1).map_or(name, |(end, _)| &name[..end])

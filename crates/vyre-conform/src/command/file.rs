@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use vyre_terminal::Failure;
 
-/// Where a path leads, as far as the file system tells.
+/// The file that a path names, resolved as far as the file system can.
 pub(super) fn place(path: &Path) -> PathBuf {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let named = || Some(folder.canonicalize().ok()?.join(path.file_name()?));

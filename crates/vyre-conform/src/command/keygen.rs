@@ -14,7 +14,7 @@ pub(super) fn run(args: &Keygen) -> Result<Answer, Failure> {
     let public_path = PathBuf::from(public_path);
     let key = SecretKey::generate();
     let public = key.public();
-    // The public half first: without it, no private one is left behind.
+    // The public half first: if writing it fails, there is no private one either.
     create(&public_path, &public.to_pem(), false)?;
     create(&args.output, &key.to_pem(), true).inspect_err(|_| drop(std::fs::remove_file(&public_path)))?;
     let text = format!(

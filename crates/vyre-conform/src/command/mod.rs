@@ -32,7 +32,7 @@ type Open<'a> = &'a dyn Fn() -> Result<Box<dyn VyreBackend>, String>;
 pub enum Backends<'a> {
     /// Every driver that is linked and registered.
     Registered,
-    /// One, behind the vendor's trait.
+    /// One, which implements the vendor's trait.
     Vendor(Open<'a>),
 }
 

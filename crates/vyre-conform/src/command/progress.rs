@@ -1,4 +1,4 @@
-//! How far a run is: a bar on terminals, a line now and then elsewhere, nothing where silence is wanted.
+//! The progress of a run: a bar on terminals, a line every few seconds elsewhere, nothing in quiet mode.
 
 use crate::suite::Progress as Standing;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};

@@ -1,4 +1,4 @@
-//! `replay`: one case of a certificate, made again from its nonce and run for all to see.
+//! `replay`: generates one case of a certificate again from its nonce, runs it, and prints everything.
 
 use super::args::Replay;
 use super::verify::read;
@@ -162,7 +162,7 @@ fn open(
     }
 }
 
-/// What a launch starts with.
+/// The initial contents of a launch's buffers.
 fn launch(batch: &Batch, step: &Step, element: Option<u64>) -> String {
     let parts = batch.program.parts();
     let [x, y, z] = step.grid;

@@ -52,7 +52,7 @@ pub fn main<B: VyreBackend + 'static>(open: impl Fn() -> Result<B, String>) -> E
     ExitCode::from(report.finish(exit))
 }
 
-/// What this binary was started as.
+/// The name that this binary was started with.
 fn program_name() -> String {
     let path = std::env::args_os().next().unwrap_or_default();
     let name = std::path::Path::new(&path).file_name().map(|name| name.to_string_lossy().into_owned());

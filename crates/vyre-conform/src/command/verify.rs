@@ -1,4 +1,4 @@
-//! `verify`: whether a certificate is what it says, and whose word it is.
+//! `verify`: whether a certificate is right, and who signed it.
 
 use super::args::Verify;
 use super::plural;
@@ -57,7 +57,7 @@ fn levels(certificate: &Certificate) -> String {
     Track::ALL.map(level).join(", ")
 }
 
-/// What the certificate says.
+/// The contents of the certificate.
 fn facts(certificate: &Certificate) -> String {
     let Predicate { target, suite, counts, started, duration_ms, nonce, tool, .. } = certificate.predicate();
     let features: Vec<&str> = target.features.iter().map(|feature| feature.name()).collect();
@@ -105,14 +105,14 @@ fn facts(certificate: &Certificate) -> String {
             ),
         ),
         ("nonce", nonce.to_string()),
-        ("signer", certificate.signer().map_or("nobody".into(), |key| key.to_string())),
+        ("signer", certificate.signer().map_or("none".into(), |key| key.to_string())),
     ];
     let rows: Vec<Vec<String>> =
         rows.into_iter().map(|(key, value)| vec![format!("  {key}"), value]).collect();
     columns(&[Align::Left; 2], &rows)
 }
 
-/// What was checked, and what it is worth.
+/// The checks, and the trust in the signature.
 fn checks(certificate: &Certificate, verified: &Verified, all: bool) -> String {
     let ok = paint(GOOD, "ok");
     let Verified { trust, groups, recomputed, procedures } = *verified;
@@ -137,7 +137,7 @@ fn checks(certificate: &Certificate, verified: &Verified, all: bool) -> String {
             certificate.signer().map(|key| key.to_string()).unwrap_or_default()
         ),
         Trust::Unsigned => format!(
-            "\n  {} nobody vouches for it\n  Fix: ask for one that is signed: `certify --sign KEY -o FILE`",
+            "\n  {} the certificate has no signature\n  Fix: ask for one that is signed: `certify --sign KEY -o FILE`",
             paint(WARN, "UNSIGNED")
         ),
     });

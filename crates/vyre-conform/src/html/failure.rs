@@ -1,4 +1,4 @@
-//! What failed: program, inputs, and the bytes of both sides with those that differ marked.
+//! Failures: program, inputs, and the bytes of both sides, with differences marked.
 
 use crate::failure::{Difference, ParityFailure};
 use crate::report::Report;
@@ -8,7 +8,7 @@ use std::fmt::Write;
 use vyre_foundation::ir::DataType;
 use vyre_foundation::text;
 
-/// Failures that stand by themselves, the first of them open; the others are behind one more click.
+/// Failures that are shown on their own, the first one open; the others are folded together.
 const FIRST_MAX: usize = 8;
 /// Rows of a side's bytes.
 const ROWS_MAX: usize = 24;
@@ -83,7 +83,7 @@ fn one(page: &mut String, failure: &ParityFailure, open: bool) {
     page.push_str("</details>\n");
 }
 
-/// What the buffers started with, as values where the program says their types.
+/// The initial contents of the buffers, as values where the program gives their types.
 fn inputs(page: &mut String, failure: &ParityFailure) {
     if failure.inputs.is_empty() {
         return;
@@ -122,7 +122,7 @@ fn sides(page: &mut String, expected: &[u8], actual: &[u8]) {
     let differs = |at: usize| expected.get(at) != actual.get(at);
     let len = expected.len().max(actual.len());
     let first = (0..len).find(|at| differs(*at)).unwrap_or(0) / ROW_BYTES;
-    // One row before the first difference shows where it stands.
+    // One row before the first difference shows its context.
     let rows = first.saturating_sub(1)..len.div_ceil(ROW_BYTES).min(first + ROWS_MAX);
     page.push_str("<h3>Output bytes</h3>\n<div class=\"sides\">\n");
     for (name, bytes) in [("expected", expected), ("actual", actual)] {

@@ -1,4 +1,4 @@
-//! A run as a page to read: one file, nothing from elsewhere, light or dark as the reader's system is.
+//! A run as a page in HTML: one file without external resources, light or dark like the reader's system.
 //!
 //! `failure` shows what failed; here is the rest: badges, numbers, the map of ops and types, the table of groups. The page
 //! is complete without its script, which sorts and filters. Everything that came from a backend is escaped.
@@ -213,7 +213,7 @@ fn short(number: u64) -> String {
     }
 }
 
-/// What has no type in its name: a chip for each group, family by family.
+/// Groups without a type in their name: a chip for each, family by family.
 fn others(page: &mut String, report: &Report) {
     let mut families: BTreeMap<&str, Vec<&GroupReport>> = BTreeMap::new();
     for group in report.groups.iter().filter(|group| by_type(group).is_none()) {
@@ -271,7 +271,7 @@ fn table(page: &mut String, report: &Report) {
     page.push_str("</tbody></table></div>\n</details>\n</section>\n");
 }
 
-/// What the run can be repeated by.
+/// The command that repeats the run.
 fn particulars(page: &mut String, report: &Report) {
     let profile = &report.profile;
     let features: Vec<&str> = profile.features.iter().map(|feature| feature.name()).collect();

@@ -1,6 +1,6 @@
 //! Rules for floats: rounding, subnormals, fusing, NaN, signed zeros, and casts from and to floats.
 //!
-//! Other rounding directions come from a soft-float library, so a rule rounds exactly as a backend with that flaw does.
+//! Other rounding directions come from a software float library, so a rule rounds exactly as a backend with that flaw does.
 
 use super::int::{bits, limits, value};
 use super::{Row, Rule, other};
@@ -392,7 +392,7 @@ fn right_pick(a: f64, b: f64, min: bool) -> Pick {
     Pick::first(b.is_nan() || first)
 }
 
-/// `min`, `max` or `clamp` with another way to choose.
+/// `min`, `max` or `clamp` with another choice.
 fn picks(row: &Row, x: &[u64; 4], pick: fn(f64, f64, bool) -> Pick) -> Option<u64> {
     let nan = row.ty.canonical_nan()?;
     let choose = |a: u64, b: u64, min: bool| match pick(read(row.ty, a), read(row.ty, b), min) {

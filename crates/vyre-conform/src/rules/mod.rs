@@ -1,11 +1,11 @@
-//! The ways in which backends get programs wrong, as rules that can be tried.
+//! Typical mistakes of backends, as rules that can be executed.
 //!
 //! A rule is a name, a cause and a change. `int` and `float` change what one row of the op table computes, `rewrite`
-//! changes the program. A change can be run on the reference interpreter. Where the result is exactly what a
-//! backend gave, the rule names what the backend does wrong (`diagnose`); and every rule on every row that it changes is a
-//! wrong backend that the suite must find (`mutants`).
+//! changes the program. The reference interpreter can run a change. If its result is exactly what a
+//! backend returned, the rule names the backend's mistake (`diagnose`). Every rule on every row that it changes is also a
+//! wrong backend that the suite must find (`tests/unit/mutants`).
 //!
-//! Not here: what only a whole backend can do wrong, such as keeping results of an earlier dispatch.
+//! Not here: mistakes that only a whole backend can make, such as returning results of an earlier dispatch.
 
 mod float;
 mod int;
@@ -65,10 +65,10 @@ impl std::fmt::Display for Row {
     }
 }
 
-/// What a row computes under a rule, if it changes that.
+/// The result of a row under a rule; `None` if the rule does not change it.
 type Wrong = fn(&Row, &[u64; 4]) -> Option<u64>;
 
-/// A way to get a computing op wrong.
+/// A typical mistake in a computing op.
 pub(crate) struct Rule {
     pub(crate) name: &'static str,
     pub(crate) cause: Cause,
@@ -122,7 +122,7 @@ impl Mutation {
         }
     }
 
-    /// The same change wherever a program allows it.
+    /// The same change at every place where a program allows it.
     pub(crate) fn everywhere(&self) -> Mutation {
         match *self {
             Mutation::Row(rule, _) | Mutation::Rows(rule) => Mutation::Rows(rule),
@@ -140,7 +140,7 @@ impl Mutation {
         }
     }
 
-    /// What the changed program gives; `None` if there is nothing to change, or no valid program comes out.
+    /// The result of the changed program; `None` if there is nothing to change, or the result is not a valid program.
     pub(crate) fn run(&self, program: &ValidProgram, step: &Step) -> Option<Result<Answer, RunError>> {
         match self {
             Mutation::Row(rule, row) => rows_of(program.parts())

@@ -300,7 +300,7 @@ fn check_line(rule: &Rule, line: &Line, bound: &mut HashSet<String>) -> Result<(
         return mistake(
             line.number,
             "a replacement has no `*` and no `_`",
-            "bind what it stands for, as `T` or `?x`",
+            "bind what it means, as `T` or `?x`",
         );
     }
     let defined: HashSet<String> = line.defined().into_iter().map(|name| format!("%{name}")).collect();

@@ -144,7 +144,7 @@ impl Parser {
 
     fn count(&mut self) -> Parsed<u64> {
         let value = self.int()?;
-        u64::try_from(value).or_else(|_| self.error("a negative number stands where a count is expected"))
+        u64::try_from(value).or_else(|_| self.error("a count is expected, and the number is negative"))
     }
 
     fn module(&mut self) -> Parsed<Module> {
@@ -649,7 +649,7 @@ impl Parser {
                 match self.next() {
                     Token::Int(value) => Ok(Operand::Int(-value)),
                     Token::Float(bits, width) => Ok(Operand::Float(bits ^ 1 << (width - 1), width)),
-                    _ => self.error("a minus sign stands before a number"),
+                    _ => self.error("a number follows a minus sign"),
                 }
             }
             Token::Int(value) => {

@@ -12,4 +12,5 @@ mod sink;
 pub mod verify;
 
 #[cfg(test)]
+#[path = "../../tests/unit/vector.rs"]
 mod tests;

@@ -307,7 +307,7 @@ pub(super) fn immediate_dominators(
     dominators.push(0);
     for at in 1..function.blocks.len() as u32 {
         let mut forward = predecessors[at as usize].iter().copied().filter(|from| *from < at);
-        let first = forward.next().ok_or_else(|| format!("b{at} stands before what leads to it"))?;
+        let first = forward.next().ok_or_else(|| format!("b{at} comes before its predecessors"))?;
         let meet = |mut a: u32, mut b: u32| {
             while a != b {
                 if a > b { a = dominators[a as usize] } else { b = dominators[b as usize] }

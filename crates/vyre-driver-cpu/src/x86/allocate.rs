@@ -1,8 +1,11 @@
-//! Vector code as the register allocator sees it, and what each op needs of registers.
+//! Vector code as the register allocator sees it, and the register constraints of each op.
 //!
-//! Constants have no registers: they are immediates or lie in memory, except 64-bit integers that are large and
-//! arguments of jumps. A comparison that only the branch behind it reads is part of the branch. Two general, two vector and
-//! two mask registers are never allocated: within one op they are the emitter's, between ops they serve moves.
+//! Constants have no registers: they are immediates or are stored in memory, except large 64-bit integers and
+//! arguments of jumps. A comparison that only the branch after it reads is part of the branch. Two general, two vector and
+//! two mask registers are never allocated: the emitter uses them within one op, and moves use them between ops.
+//!
+//! The terms and types are those of `regalloc2`, because its checker verifies the allocation in debug builds; `fit` allocates, and
+//! says why.
 
 use super::asm::Level;
 use crate::vector::code::{
@@ -41,7 +44,7 @@ pub(super) const fn vec_scratch(level: Level) -> [u8; 2] {
 /// What a constant is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Constant {
-    /// It is none, or has a register.
+    /// Not a constant, or one in a register.
     No,
     /// As [`Op::Const`] has it.
     Bits(u64),
@@ -58,8 +61,8 @@ pub(super) enum Step {
     Op(Inst),
     /// A constant into a register, for a jump's argument.
     Argument(Reg),
-    /// A value into a register of its own, for an argument of a jump out of or into code that hardly ever runs: else the
-    /// allocator would keep both sides in one place, and what is scarce on one would be so on the other.
+    /// A value copied for an argument of a jump into or out of cold code. Without the copy both sides would share one
+    /// register or slot, and register pressure on one side would spill the value on the other.
     Copy,
     /// The end of a block; with the comparison that it branches on, if that is part of it.
     End(u32, Option<Op>),

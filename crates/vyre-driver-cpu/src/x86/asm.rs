@@ -1,24 +1,25 @@
 //! Machine code under construction: instructions, labels, constants.
 //!
-//! Each instruction is encoded at once, by a template (see `encode`) or by `iced-x86`. Branches are near ones of 32 bits,
-//! filled in when their labels are known. Constants lie in front of the code, 64 bytes each, and grow downward: so code can
-//! name them before it is known how many there are. The first error is kept and comes out at the end.
+//! Each instruction is encoded immediately, by a template (see `encode`) or by `iced-x86`. Branches have 32-bit displacements,
+//! which are filled in when their labels are known: with short branches, the distance of each would depend on the others. Constants
+//! are stored before the code, 64 bytes each, and grow downward, so code can address them before their number is known.
+//! The first error is kept and returned at the end.
 
 use super::encode::{self, Templates};
 use crate::executable::MachineCode;
 use iced_x86::{Code, Encoder, Instruction, OpKind, Register};
 use rustc_hash::FxHashMap;
 
-/// Which instructions there are.
+/// The instruction set extensions to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Level {
     /// AVX2 with FMA, BMI1, BMI2, LZCNT and F16C.
     Avx2,
-    /// AVX-512 F, BW, DQ, VL and CD besides.
+    /// Also AVX-512 F, BW, DQ, VL and CD.
     Avx512,
 }
 
-/// How wide a vector is. The numbers count steps from 128 bits.
+/// The width of a vector. The numbers count doublings of 128 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Width {
     /// 128 bits.

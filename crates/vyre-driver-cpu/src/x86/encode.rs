@@ -1,10 +1,13 @@
-//! Encodes instructions by templates: that takes a fifth of the time that `iced-x86` takes.
+//! Encodes instructions by templates, in a fifth of the time that `iced-x86` takes.
 //!
-//! The first time an instruction comes, `iced-x86` encodes it with register 0 everywhere, and once more for each register
-//! operand with another one: what changes is the operand's field. From then on registers, addresses and immediates are put
-//! into the fields. In debug builds every instruction is encoded both ways, which must agree.
+//! When an instruction occurs for the first time, `iced-x86` encodes it with register 0 for every operand, and once more for each
+//! register operand with another register: the bits that change are the operand's field. From then on registers, addresses and
+//! immediates are inserted into the fields. In debug builds `iced-x86` encodes every instruction too, and the bytes must be equal.
 //!
-//! Not here: byte registers, vectors of addresses, prefixes. Those are left to `iced-x86`.
+//! Why not an encoder of our own: `iced-x86` knows every opcode and is tested by others. Templates learned from it have its
+//! bytes, and no table of opcodes to keep correct here.
+//!
+//! Not here: byte registers, vectors of addresses, prefixes. `iced-x86` encodes those.
 
 use super::asm::{Arg, BASE, Mem, instruction};
 use iced_x86::{Code, Encoder, Register};
@@ -12,12 +15,12 @@ use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use std::sync::{Mutex, PoisonError};
 
-/// Where an operand's register stands.
+/// The field that holds an operand's register.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Field {
     /// In the low bits of the opcode.
     Opcode,
-    /// In the middle of the byte behind the opcode.
+    /// In the middle of the byte after the opcode.
     Reg,
     /// At the end of that byte. An address is there too.
     Rm,
@@ -29,12 +32,12 @@ enum Field {
     None,
 }
 
-/// How the bytes before the opcode look.
+/// The bytes before the opcode.
 #[derive(Clone, Copy)]
 enum Form {
     /// Nothing changes.
     Fixed,
-    /// A prefix that must be there or 0, the bit for 64 bits, and the bytes that lead to the opcode.
+    /// A mandatory prefix or 0, the bit for 64-bit operands, and the escape bytes before the opcode.
     Legacy { prefix: u8, wide: u8, escape: [u8; 2] },
     /// The map, and the last byte of the prefix without its register.
     Vex { map: u8, last: u8 },
@@ -46,7 +49,7 @@ enum Form {
 pub(super) struct Template {
     form: Form,
     opcode: u8,
-    /// The byte behind the opcode with registers 0, where there is one.
+    /// The byte after the opcode with registers 0, where there is one.
     modrm: Option<u8>,
     fields: [Field; 4],
     /// All of it, where nothing changes.
@@ -56,7 +59,7 @@ pub(super) struct Template {
 /// By instruction and place of the address among its operands; `None` where there is no template.
 pub(super) type Templates = FxHashMap<u32, Option<Template>>;
 
-/// Those that were learned, while nobody uses them.
+/// The templates learned so far, while no encoder uses them.
 static LEARNED: Mutex<Option<Templates>> = Mutex::new(None);
 
 /// The templates known so far, or none while another thread has them.

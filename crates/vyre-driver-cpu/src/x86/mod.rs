@@ -18,6 +18,7 @@ mod memory;
 mod ops;
 mod rows;
 #[cfg(test)]
+#[path = "../../tests/unit/x86.rs"]
 mod tests;
 
 pub(crate) use asm::Level;

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::Program;
 use vyre_foundation::launch::{self, Admission};
-use vyre_foundation::opt;
+use vyre_foundation::opt::Pass;
 use vyre_foundation::validate::ValidProgram;
 
 /// Runs a program by the best strategy that the backend has for its grid barriers.
@@ -309,8 +309,7 @@ pub fn plan(valid: &ValidProgram) -> Result<Arc<SplitPlan>, BackendError> {
     PLANS.get_or_compile(key, || {
         let _span = tracing::trace_span!("split", program = program.name()).entered();
         let mut parts = program.parts().clone();
-        let inline = opt::Pass::from_name("inline").expect("the optimiser inlines");
-        (inline.run)(&mut parts);
+        Pass::Inline.run(&mut parts);
         split(&parts, &trap_places(program.parts()))
             .map_err(|error| BackendError::InvalidProgram { fix: error.to_string() })
     })

@@ -31,4 +31,5 @@ pub(crate) use table::math_ops;
 pub use table::{MathOp, OPS, Parity};
 
 #[cfg(test)]
+#[path = "../../tests/unit/math.rs"]
 mod tests;

@@ -219,13 +219,13 @@ pub(super) fn parse(text: &str, want: Want) -> Result<Literal, LiteralError> {
             return Err(error(
                 "P015",
                 format!("nothing here says which type `{}` has", clip(text)),
-                format!("write the type behind it, such as `{}{example}`", clip(text)),
+                format!("write the type after it, such as `{}{example}`", clip(text)),
             ));
         }
         (suffix, _) => DataType::from_name(suffix).ok_or_else(|| {
             error(
                 "P005",
-                format!("`{}` behind `{}` is not a type", clip(suffix), clip(number)),
+                format!("`{}` after `{}` is not a type", clip(suffix), clip(number)),
                 super::suggest::fix_type(suffix),
             )
         })?,

@@ -24,4 +24,5 @@ pub use rules::RULES;
 pub use source_map::SourceMap;
 
 #[cfg(test)]
+#[path = "../../tests/unit/text.rs"]
 mod tests;

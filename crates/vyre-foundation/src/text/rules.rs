@@ -1,4 +1,4 @@
-//! What each of the parser's codes stands for, with a wrong program and the same one mended.
+//! The rule behind each of the parser's codes, with a wrong program and the same one corrected.
 
 use crate::diagnostic::Rule;
 
@@ -25,11 +25,11 @@ macro_rules! rules {
 
 rules! {
     "P001" "a character that means nothing",
-        "Source is made of names, numbers, `{ } ( ) [ ] , : = -> ..` and the sigils `@ % $`, each followed by a name. Anything else can only stand in a comment, which starts with `//`.",
+        "Source is made of names, numbers, `{ } ( ) [ ] , : = -> ..` and the sigils `@ % $`, each followed by a name. Anything else can only be in a comment, which starts with `//`.",
         program!("trap 7;"),
         program!("trap 7");
     "P002" "no program",
-        "A file holds one program. Only comments and blank lines may stand before its header.",
+        "A file holds one program. Only comments and blank lines may precede its header.",
         "// nothing here\n",
         program!();
     "P003" "something else is expected here",
@@ -37,7 +37,7 @@ rules! {
         program!("%a = add.u32 1, "),
         program!("%a = add.u32 1, 2");
     "P004" "unknown op",
-        "A line names an op of the table, with a type behind it where the op takes one.",
+        "A line names an op of the table, with a type after it where the op takes one.",
         program!("%i = gloabl_id x"),
         program!("%i = global_id x");
     "P005" "unknown type",
@@ -81,11 +81,11 @@ rules! {
         program!("%a = add.f32 1, 2.0"),
         program!("%a = add.f32 1.0, 2.0");
     "P015" "literal without a type",
-        "Where nothing says which type a literal has, as in the operand of `cast`, its type stands behind it.",
+        "Where nothing says which type a literal has, as in the operand of `cast`, its type follows it.",
         program!("%a = cast.f32 7"),
         program!("%a = cast.f32 7u32");
     "P016" "malformed number",
-        "Numbers are `12`, `-3`, `0x1f`, `1.5`, `2e-3`, `inf`, `nan` or `nan(0x7fc00001)` with all bits of the NaN. An `_` may stand between digits.",
+        "Numbers are `12`, `-3`, `0x1f`, `1.5`, `2e-3`, `inf`, `nan` or `nan(0x7fc00001)` with all bits of the NaN. An `_` may separate digits.",
         program!("%a = add.f32 1., 2.0"),
         program!("%a = add.f32 1.0, 2.0");
     "P017" "result missing or needless",

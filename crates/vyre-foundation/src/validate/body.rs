@@ -283,7 +283,7 @@ impl<'a> BodyCheck<'a> {
         if self.loops == 0 {
             let op = node.op();
             let fix = format!("delete the `{op}`, and put the lines that only some lanes run into an `if`");
-            self.report("V037", format!("`{op}` stands outside any loop"), fix);
+            self.report("V037", format!("`{op}` is outside any loop"), fix);
         }
     }
 
@@ -291,7 +291,7 @@ impl<'a> BodyCheck<'a> {
         let message = match self.function {
             Some(_) if last => return,
             Some(_) => "`return` is not on the function's last line".to_string(),
-            None => "`return` stands in the main body, which gives no result".to_string(),
+            None => "`return` is in the main body, which has no result".to_string(),
         };
         let fix = match self.function.map(|id| self.parts.functions[id.index()].result) {
             Some(Some(ty)) => format!(

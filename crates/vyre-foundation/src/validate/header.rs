@@ -109,7 +109,7 @@ fn one_buffer(id: BufferId, buffer: &Buffer, findings: &mut Findings) {
         findings.report(
             "V005",
             place,
-            format!("`@{name}` has elements of type {}, which does not lie in memory", buffer.ty),
+            format!("`@{name}` has elements of type {}, which cannot be stored in memory", buffer.ty),
             format!("declare `@{name}` as u32 and keep 1 for true and 0 for false"),
         );
     }

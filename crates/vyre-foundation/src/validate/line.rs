@@ -256,19 +256,19 @@ impl BodyCheck<'_> {
             let width = widest_subgroup(self.parts.workgroup_lanes());
             self.report(
                 "V028",
-                format!("`{name}` stands in a program that declares no subgroup width"),
-                format!("write `subgroup({width})` behind `workgroup(...)`"),
+                format!("`{name}` is used in a program that declares no subgroup width"),
+                format!("write `subgroup({width})` after `workgroup(...)`"),
             );
         }
     }
 
-    /// Reports an op that lanes take part in together, if it stands in a function.
+    /// Reports an op that lanes execute together, if it is in a function.
     pub(super) fn together(&mut self, node: &Node) {
         if self.function.is_some() {
             let op = node.op();
             self.report(
                 "V030",
-                format!("`{op}` stands in a function, and lanes come together only in the main body"),
+                format!("`{op}` is in a function, and lanes may synchronise only in the main body"),
                 format!("move the `{op}` to the main body, where the function is called"),
             );
         }

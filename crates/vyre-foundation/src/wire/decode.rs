@@ -156,7 +156,7 @@ impl<'a> Reader<'a> {
                     top = Open::new(lines, Some(line));
                     continue;
                 }
-                top = below.pop().expect("a line's block lies in another");
+                top = below.pop().expect("a line's block is nested in another");
                 top.block.push(line.node);
             }
             top.left -= 1;

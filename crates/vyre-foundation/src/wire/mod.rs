@@ -15,6 +15,7 @@ mod encode;
 mod error;
 mod line;
 #[cfg(test)]
+#[path = "../../tests/unit/wire.rs"]
 mod tests;
 
 pub use error::WireError;

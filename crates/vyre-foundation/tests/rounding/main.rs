@@ -5,13 +5,13 @@
 //! edge values, and random operands shaped to fall near midpoints and limits. The counts are printed.
 
 mod apfloat;
-mod cases;
 mod softfloat;
 
-use cases::{Random, edges, shaped};
 use std::io::Write;
 use vyre_foundation::ir::{ComputeOp, DataType, TypeSet};
 use vyre_foundation::scalar::{meaning, observe};
+use vyre_generate::operands::{self, edges, shaped};
+use vyre_generate::source::Seeded;
 
 /// An op under a suffix, and the operand's type for casts.
 #[derive(Clone, Copy, Debug)]
@@ -106,9 +106,9 @@ fn each_operand(ty: DataType, random_count: u32, mut visit: impl FnMut(u64)) {
         return (0..1 << 16).for_each(visit);
     }
     edges(ty).into_iter().for_each(&mut visit);
-    let mut random = Random::new(ty.bits().into());
+    let mut random = Seeded::new(ty.bits().into());
     for _ in 0..random_count {
-        visit(cases::one(&mut random, ty));
+        visit(operands::one(&mut random, ty));
     }
 }
 
@@ -133,7 +133,7 @@ fn two_operands() {
                     check.compare([a, b, 0, 0]);
                 }
             }
-            let mut random = Random::new(op as u64);
+            let mut random = Seeded::new(op as u64);
             for _ in 0..250_000 {
                 let (a, b) = shaped(&mut random, op, ty);
                 check.compare([a, b, 0, 0]);
@@ -157,10 +157,10 @@ fn three_operands() {
                     }
                 }
             }
-            let mut random = Random::new(op as u64);
+            let mut random = Seeded::new(op as u64);
             for _ in 0..250_000 {
                 let (a, b) = shaped(&mut random, ComputeOp::Mul, ty);
-                check.compare([a, b, cases::addend(&mut random, ty, a, b), 0]);
+                check.compare([a, b, operands::addend(&mut random, ty, a, b), 0]);
             }
             check.report();
         }
@@ -175,12 +175,12 @@ fn casts() {
             if source.is_float() {
                 each_operand(source, 100_000, |a| check.compare([a, 0, 0, 0]));
             } else {
-                cases::integers(source, 100_000).for_each(|a| check.compare([a, 0, 0, 0]));
+                operands::integers(source, 100_000).for_each(|a| check.compare([a, 0, 0, 0]));
             }
             if source.is_float() && source.bits() > ty.bits() && ty.is_float() {
-                let mut random = Random::new(7);
+                let mut random = Seeded::new(7);
                 (0..100_000)
-                    .for_each(|_| check.compare([cases::near_midpoint(&mut random, source, ty), 0, 0, 0]));
+                    .for_each(|_| check.compare([operands::near_midpoint(&mut random, source, ty), 0, 0, 0]));
             }
             check.report();
         }

@@ -126,10 +126,6 @@ impl Emit<'_, '_> {
                 self.integer(ComputeOp::Eq, word, &[magnitude, infinity])
             }
             ComputeOp::Min | ComputeOp::Max => self.least(op, ty, [args[0], args[1]], number(1)),
-            ComputeOp::Clamp => {
-                let raised = self.least(ComputeOp::Max, ty, [args[0], args[1]], number(1));
-                self.least(ComputeOp::Min, ty, [raised, args[2]], number(2))
-            }
             _ if is_half(ty) => self.half(op, ty, args),
             _ => self.arithmetic(op, ty, args),
         }
@@ -137,7 +133,8 @@ impl Emit<'_, '_> {
 
     /// Ops of f32 and f64 that round or compare.
     fn arithmetic(&mut self, op: ComputeOp, ty: DataType, args: &[Id]) -> Id {
-        let group = FloatOp::of(op).unwrap_or_else(|| unreachable!("softened or above: {op:?}"));
+        let group = FloatOp::of(op)
+            .unwrap_or_else(|| unreachable!("emulated by integers, or has an arm above: {op:?}"));
         let how = self.module.options.how(ty, group);
         let through = how == How::ThroughF64;
         match op {
@@ -171,7 +168,7 @@ impl Emit<'_, '_> {
             ComputeOp::Le => self.bool_op(Op::FOrdLessThanEqual, args),
             ComputeOp::Gt => self.bool_op(Op::FOrdGreaterThan, args),
             ComputeOp::Ge => self.bool_op(Op::FOrdGreaterThanEqual, args),
-            other => unreachable!("validated: {other:?} is not of floats, or stands above"),
+            other => unreachable!("validated: {other:?} is not of floats, or has an arm above"),
         }
     }
 

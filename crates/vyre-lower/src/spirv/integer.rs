@@ -163,10 +163,6 @@ impl Emit<'_, '_> {
                 let less = self.integer(ComputeOp::Lt, ty, args);
                 self.select(ty, less, args[1], args[0])
             }
-            ComputeOp::Clamp => {
-                let raised = self.integer(ComputeOp::Max, ty, &args[..2]);
-                self.integer(ComputeOp::Min, ty, &[raised, args[2]])
-            }
             ComputeOp::AddSat | ComputeOp::SubSat if ty.is_signed() => {
                 self.saturate_signed(ty, args[0], args[1], op == ComputeOp::AddSat)
             }
@@ -199,7 +195,7 @@ impl Emit<'_, '_> {
             ComputeOp::MulHi => self.mul_hi_wide(ty, args[0], args[1]),
             ComputeOp::Extract => self.extract_wide(ty, args),
             ComputeOp::Insert => self.insert_wide(ty, args),
-            other => unreachable!("validated: {other:?} is not of {ty}, or stands elsewhere"),
+            other => unreachable!("validated: {other:?} is not of {ty}, or has an arm elsewhere"),
         }
     }
 

@@ -41,7 +41,7 @@ pub fn grids_beyond_one_launch_are_launched_in_pieces(backend: &Subject) {
     }
 }
 
-/// Counts trips of so many nested loops.
+/// Counts trips of this many nested loops.
 fn nested(depth: usize) -> Program {
     let open: String = (0..depth).map(|at| format!("for %k{at} in 0..%n {{\n")).collect();
     parse(&format!(
@@ -240,7 +240,7 @@ pub fn what_hangs_ends_at_its_timeout_or_when_cancelled(backend: &Subject) {
     let endless = churn("%n", "%n");
     let cancel = CancelToken::new();
     let config = DispatchConfig { cancel: Some(cancel.clone()), ..DispatchConfig::default() };
-    // Several under way, and none is ready.
+    // Several in flight, and none is ready.
     let start_one =
         |config: &DispatchConfig| backend.dispatch_async(&endless, &[], config).expect("it starts");
     let pending = [start_one(&config), start_one(&config), start_one(&config)];
@@ -284,7 +284,7 @@ pub fn dispatches_in_flight_keep_their_own_bytes(backend: &Subject) {
         backend.dispatch_borrowed_async(&program, &[&bytes], &config).expect("it starts")
     };
     assert_eq!(borrowed.await_result().expect("its input is gone by now"), [words(2001..2301)]);
-    // Those that are dropped under way leave their memory to others whole.
+    // Those that are dropped in flight release all their memory.
     (0..10).for_each(|at| drop(start(at)));
     for at in 0..10 {
         assert_eq!(start(at).await_result().expect("it runs"), [words(at * 1000 + 1..at * 1000 + 301)]);

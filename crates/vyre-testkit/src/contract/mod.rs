@@ -53,7 +53,7 @@ impl Deref for Subject {
 }
 
 /// Makes a test of each check of this module. `open` takes the test's name and returns the devices to run it on, as
-/// [`Subject`]s; where there are none it has printed `SKIP`. Further checks are named behind it.
+/// [`Subject`]s; where there are none it has printed `SKIP`. Further checks are named after it.
 #[macro_export]
 macro_rules! contract_tests {
     ($open:path $(, $further:ident)* $(,)?) => {

@@ -194,7 +194,7 @@ fn run(scanner: &mut Scanner<'_>, line: u32) -> Result<Run, SpecError> {
             return Ok(run);
         }
         if scanner.rest().starts_with("->") {
-            return Err(SpecError::new("`->` stands before what is expected", "write `=>` here"));
+            return Err(SpecError::new("`->` does not start what is expected", "write `=>` here"));
         }
         if scanner.rest().starts_with("size ") && scanner.eat_word("size") {
             let name = binding(scanner)?;
@@ -247,7 +247,7 @@ fn binding(scanner: &mut Scanner<'_>) -> Result<String, SpecError> {
         Some(b'@' | b'%' | b'$') => "write the buffer's name without a sigil: `x=[1.0, 2.0]`",
         _ => "write a buffer's name, `=` and its contents without a space between: `x=[1.0, 2.0]`",
     };
-    Err(SpecError::new(format!("`{}` stands where `NAME=SPEC` is expected", scanner.shown()), fix))
+    Err(SpecError::new(format!("expected `NAME=SPEC`, found `{}`", scanner.shown()), fix))
 }
 
 fn expect(scanner: &mut Scanner<'_>) -> Result<Expect, SpecError> {
@@ -266,8 +266,8 @@ fn expect(scanner: &mut Scanner<'_>) -> Result<Expect, SpecError> {
         }
         if buffers.is_empty() {
             return Err(SpecError::new(
-                "nothing stands behind `=>`",
-                "write `NAME=SPEC`, `trap CODE` or `race` behind it, or leave it out",
+                "nothing follows `=>`",
+                "write `NAME=SPEC`, `trap CODE` or `race` after it, or leave it out",
             ));
         }
         Expect::Buffers(buffers)
@@ -276,8 +276,8 @@ fn expect(scanner: &mut Scanner<'_>) -> Result<Expect, SpecError> {
     if !scanner.is_empty() {
         before_arrow(scanner)?;
         return Err(SpecError::new(
-            format!("`{}` stands behind what is expected", scanner.shown()),
-            "expect one thing behind `=>`: buffers, `trap CODE` or `race`",
+            format!("`{}` follows what is expected", scanner.shown()),
+            "expect one thing after `=>`: buffers, `trap CODE` or `race`",
         ));
     }
     Ok(expect)
@@ -291,12 +291,12 @@ fn before_arrow(scanner: &Scanner<'_>) -> Result<(), SpecError> {
     } else if rest.starts_with("grid=(") || rest.starts_with("grid=") && !rest.starts_with("grid=[") {
         ("grid", "grid=(X,Y,Z)")
     } else if rest.starts_with("=>") {
-        return Err(SpecError::new("a second `=>`", "write everything expected behind one `=>`"));
+        return Err(SpecError::new("a second `=>`", "write everything expected after one `=>`"));
     } else {
         return Ok(());
     };
     Err(SpecError::new(
-        format!("`{what}` stands behind `=>`, where only what is expected stands"),
+        format!("`{what}` follows `=>`, after which only expected results belong"),
         format!("move `{form}` before `=>`"),
     ))
 }
@@ -387,11 +387,11 @@ mod tests {
             ("//@ rnu x=[1]", 5, "not a directive"),
             ("//@ opt  ", 10, "names no pass"),
             ("//@ run x", 9, "NAME=SPEC"),
-            ("//@ run x=[1] => ", 18, "nothing stands behind"),
+            ("//@ run x=[1] => ", 18, "nothing follows"),
             ("//@ run x=5 => y=[1]", 11, "not an input"),
             ("//@ run size x=many", 20, "not a count"),
             ("//@ run => trap seven", 22, "not a trap code"),
-            ("//@ run => race y=[1]", 17, "stands behind"),
+            ("//@ run => race y=[1]", 17, "follows what is expected"),
             ("//@ run grid=(1,2)", 19, "not a grid"),
             ("//@ run grid=(1,2,4294967296)", 30, "not a grid"),
             ("//@+ x=[1]", 1, "continues no directive"),
@@ -407,20 +407,20 @@ mod tests {
     }
 
     #[test]
-    fn wrong_directives_are_told_the_right_spelling() {
+    fn errors_of_wrong_directives_have_the_right_spelling() {
         let cases = [
             ("//@ run x=[1] grid=2 => y=[1]", "`2` is not a grid", "`grid=(2,1,1)`"),
             ("//@ run x=[1] grid=16,1,1 => y=[1]", "`16,1,1` is not a grid", "`grid=(16,1,1)`"),
             ("//@ run x=[1] grid=(1,1) => y=[1]", "`1,1` is not a grid", "`grid=(1,1,1)`"),
             ("//@ run x=[1] size=1 => y=[1]", "`size`", "`size y=1`"),
-            ("//@ run x=[1] => y=[1] size y=1", "`size` stands behind", "`size NAME=COUNT` before `=>`"),
-            ("//@ run x=[1] => y=[1] grid=(1,1,1)", "`grid` stands behind", "`grid=(X,Y,Z)` before `=>`"),
-            ("//@ run x=[1] => trap 7 grid=(1,1,1)", "`grid` stands behind", "before `=>`"),
+            ("//@ run x=[1] => y=[1] size y=1", "`size` follows", "`size NAME=COUNT` before `=>`"),
+            ("//@ run x=[1] => y=[1] grid=(1,1,1)", "`grid` follows", "`grid=(X,Y,Z)` before `=>`"),
+            ("//@ run x=[1] => trap 7 grid=(1,1,1)", "`grid` follows", "before `=>`"),
             ("//@ run x=[1] => y=[1] => z=[1]", "a second `=>`", "one `=>`"),
             ("//@ run x=[1] -> y=[1]", "`->`", "write `=>`"),
             ("//@ run x=1 => y=[1]", "`1` is not an input", "`[1]`"),
-            ("//@ run x=[1], y=[2]", "`,` stands", "without a comma"),
-            ("//@ run @x=[1]", "`@x=[1]` stands", "without a sigil"),
+            ("//@ run x=[1], y=[2]", "found `,`", "without a comma"),
+            ("//@ run @x=[1]", "found `@x=[1]`", "without a sigil"),
             ("// @run x=[1]", "looks like `//@ run`", "`//@ run`"),
             ("  // @ opt all", "looks like `//@ opt`", "`//@ opt`"),
         ];

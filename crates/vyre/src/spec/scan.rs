@@ -79,7 +79,7 @@ impl<'s> Scanner<'s> {
         if self.is_empty() {
             return Ok(());
         }
-        Err(SpecError::new(format!("`{}` stands behind the input", self.shown()), "write one input only"))
+        Err(SpecError::new(format!("`{}` follows the input", self.shown()), "write one input only"))
     }
 
     /// The next word, for messages.

@@ -8,11 +8,11 @@ use std::time::Duration;
 use vyre_driver::{BackendError, CancelToken, DispatchConfig, ErrorCode, OutputBuffers, VyreBackend};
 use vyre_foundation::ir::Program;
 
-/// What a bad launch or program may be refused with.
+/// The codes that may refuse a bad launch or program.
 const REFUSED: &[ErrorCode] =
     &[ErrorCode::InvalidLaunch, ErrorCode::InvalidProgram, ErrorCode::LimitExceeded];
 
-/// All ways to dispatch give the same bytes, and again when repeated.
+/// Every form of dispatch returns the same bytes, also when repeated.
 pub(super) fn forms(driver: &dyn VyreBackend, plan: &Plan<'_>) -> Check {
     let mut probe = Probe::new(driver);
     for sample in samples(plan) {
@@ -99,7 +99,7 @@ pub(super) fn sizes(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check {
     Ok(())
 }
 
-/// What does not fit is refused with a reason, whatever came before, and the next dispatch works.
+/// Launches that do not fit are refused with a reason, whatever came before, and the next dispatch works.
 pub(super) fn refusals(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check {
     let mut probe = Probe::new(driver);
     let program = scale();
@@ -138,7 +138,7 @@ pub(super) fn refusals(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check {
             refused => probe.refused(what, refused, REFUSED)?,
         }
     }
-    // A form that starts work may tell at once or when awaited.
+    // An asynchronous form may return the error immediately or when awaited.
     let result = driver.dispatch_async(&program, &[], &plain).and_then(|pending| pending.await_result());
     probe.refused("no inputs, asynchronously", result, REFUSED)?;
     Ok(())
@@ -165,7 +165,7 @@ pub(super) fn workgroup_override(driver: &dyn VyreBackend, _: &Plan<'_>) -> Chec
     Ok(())
 }
 
-/// A trap is an error with its code, and leaves nothing behind.
+/// A trap is an error with its code, and does not affect later dispatches.
 pub(super) fn traps(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check {
     let mut probe = Probe::new(driver);
     let program = guard();

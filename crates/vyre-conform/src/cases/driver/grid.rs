@@ -55,7 +55,7 @@ const TOTAL: &str = "program @total workgroup(4, 1, 1) {
   store.u32 @y[%i], %b
 }";
 
-/// Native, resident or split, a grid barrier orders all lanes; where no way is left it is refused.
+/// Native, resident or split, a grid barrier orders all lanes; where no strategy is available it is refused.
 pub(super) fn barriers(driver: &dyn VyreBackend, plan: &Plan<'_>) -> Check {
     let mut probe = Probe::new(driver);
     let total = parse(TOTAL);
@@ -151,7 +151,7 @@ fn on_resident(
     resources.into_iter().try_for_each(|one| probe.done("free_resident", driver.free_resident(one)))
 }
 
-/// The grid is read from its buffer before the launch, wherever the buffer lies.
+/// The grid is read from its buffer before the launch, wherever the buffer is stored.
 pub(super) fn indirect(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check {
     let mut probe = Probe::new(driver);
     let program = parse(

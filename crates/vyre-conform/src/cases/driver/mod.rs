@@ -1,16 +1,14 @@
-//! The driver contract's own surface: what bytes of one program cannot show.
+//! The driver contract's own surface: behaviour that the bytes of one program cannot show.
 //!
-//! Every procedure asks the driver through the trait and compares with the reference. A capability that a driver does not
-//! have may be refused where the contract's default refuses it, and only as `UnsupportedFeature`; what it has must work.
+//! Every procedure calls the driver through the trait and compares with the reference. A driver may refuse a capability that it
+//! does not have where the contract's default refuses it, and only as `UnsupportedFeature`; what it claims must work.
 //!
-//! Not here: losing the device and shutting down. The suite runs on a driver that others share.
+//! Not here: device loss and shutdown. Other code may share the driver that the suite runs on.
 
 mod calls;
 mod capability;
 mod grid;
 mod resident;
-#[cfg(test)]
-mod tests;
 
 use crate::Cause;
 use crate::batch::{Content, Group, Level, Plan, Problem, Procedure, Step, Track, Work};
@@ -67,10 +65,10 @@ impl<'a> Probe<'a> {
 
     /// The call must succeed.
     fn done<T>(&mut self, what: &str, result: Result<T, BackendError>) -> Check<T> {
-        result.map_err(|error| problem(format!("{what}: expected success, and an error came: {error}")))
+        result.map_err(|error| problem(format!("{what}: expected success, got an error: {error}")))
     }
 
-    /// The call must succeed, or say that the feature is not there.
+    /// The call must succeed, or report the feature as unsupported.
     fn optional<T>(&mut self, what: &str, result: Result<T, BackendError>) -> Check<Option<T>> {
         match result {
             Err(error) if error.code() == ErrorCode::UnsupportedFeature => Ok(None),
@@ -78,13 +76,13 @@ impl<'a> Probe<'a> {
         }
     }
 
-    /// The call must give those bytes.
+    /// The call must return these bytes.
     fn bytes(&mut self, what: &str, actual: Result<Vec<u8>, BackendError>, expected: &[u8]) -> Check {
         let actual = self.done(what, actual)?;
-        self.holds(actual == expected, || format!("{what}: expected {expected:?}, and {actual:?} came"))
+        self.holds(actual == expected, || format!("{what}: expected {expected:?}, got {actual:?}"))
     }
 
-    /// The call must give those outputs.
+    /// The call must return these outputs.
     fn outputs(
         &mut self,
         what: &str,
@@ -93,14 +91,13 @@ impl<'a> Probe<'a> {
     ) -> Check {
         let actual = self.done(what, actual)?;
         let lens = |outputs: &[Vec<u8>]| outputs.iter().map(Vec::len).collect::<Vec<_>>();
-        let sizes = || {
-            format!("{what}: expected outputs of {:?} bytes, and {:?} came", lens(expected), lens(&actual))
-        };
+        let sizes =
+            || format!("{what}: expected outputs of {:?} bytes, got {:?}", lens(expected), lens(&actual));
         self.holds(lens(expected) == lens(&actual), sizes)?;
         self.bytes(what, Ok(actual.concat()), &expected.concat())
     }
 
-    /// The call must fail with one of those codes, or with an error of the backend's own, and say what to do.
+    /// The call must fail with one of these codes, or with an error of the backend's own, and say what to do.
     fn refused<T>(&mut self, what: &str, result: Result<T, BackendError>, codes: &[ErrorCode]) -> Check {
         let Err(error) = result else {
             return Err(problem(format!("{what}: expected an error of {codes:?}, and the call succeeded")));
@@ -110,7 +107,7 @@ impl<'a> Probe<'a> {
         }
         let accepted = error.code() == ErrorCode::Other || codes.contains(&error.code());
         self.holds(accepted, || {
-            format!("{what}: expected an error of {codes:?}, and {} came: {error}", error.code())
+            format!("{what}: expected an error of {codes:?}, got {}: {error}", error.code())
         })
     }
 
@@ -156,7 +153,7 @@ impl Sample {
     }
 }
 
-/// What the reference gives.
+/// The reference's result.
 fn answer(program: &Program, grid: Option<[u32; 3]>, inputs: &[Vec<u8>]) -> Answer {
     let parts = program.parts();
     let valid = judge::valid(program).expect("the suite's own programs are valid");

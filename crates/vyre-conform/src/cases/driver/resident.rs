@@ -6,7 +6,7 @@ use vyre_driver::{
     BackendError, DispatchConfig, ErrorCode, ResidentDispatchStep, ResidentReadRange, Resource, VyreBackend,
 };
 
-/// What a wrong handle may be refused with.
+/// The codes that may refuse a wrong handle.
 const BAD_HANDLE: &[ErrorCode] = &[ErrorCode::BadHandle];
 const BAD_RANGE: &[ErrorCode] = &[ErrorCode::InvalidLaunch];
 
@@ -108,7 +108,7 @@ pub(super) fn faults(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check {
     let uneven = driver.download_resident_ranges_into(&[(&y, 0, 1), (&y, 1, 1)], &mut [&mut out]);
     probe.refused("two ranges into one output", uneven, BAD_RANGE)?;
     probe.refused(
-        "a handle nobody gave out",
+        "a handle that was never allocated",
         driver.download_resident(&Resource::Resident(u64::MAX - 5)),
         BAD_HANDLE,
     )?;
@@ -212,7 +212,7 @@ pub(super) fn sequences(driver: &dyn VyreBackend, plan: &Plan<'_>) -> Check {
     Ok(())
 }
 
-/// The same memory behind typed handles.
+/// The same memory by typed handles.
 pub(super) fn device_buffers(driver: &dyn VyreBackend, _: &Plan<'_>) -> Check {
     let mut probe = Probe::new(driver);
     let sample = Sample::new(&scale(), None, &[words(&[10]), words(&[1, 2]), words(&[0, 0])]);

@@ -4,7 +4,7 @@ use super::float::Format;
 use super::{distinct, int, values};
 use vyre_foundation::ir::DataType;
 
-/// Values of `source` that become `target` in a telling way.
+/// Values of `source` whose conversion to `target` is easy to get wrong.
 pub(super) fn values_into(target: DataType, source: DataType) -> Vec<u64> {
     let mut all = values(source);
     match (Format::of(source), Format::of(target)) {

@@ -1,6 +1,6 @@
-//! Operands on which float arithmetic goes wrong.
+//! Operands on which wrong float arithmetic shows.
 //!
-//! Every set is made from the format alone: values at its edges, sums and products that lie exactly between two floats
+//! Every set is made from the format alone: values at its edges, sums and products that are exactly between two floats
 //! or next to such a point, results at the edge of the subnormals and of the largest number, quotients and roots as
 //! near to a midpoint as any can be. Answers are never computed here; the reference has them.
 

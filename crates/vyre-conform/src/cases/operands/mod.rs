@@ -1,10 +1,10 @@
-//! Which operands an op is tried on.
+//! The operands that an op is tested on.
 //!
 //! Three kinds. *Edge* takes the ends of each type and the values around them in all pairs, and in triples of the few
 //! that matter most. *Special* is made for what the op computes: ties, cancellation, carries, limits, one step on both
-//! sides of each. *Random* is drawn, with lengths and exponents that meet.
+//! sides of each. *Random* is drawn, with matching lengths and exponents.
 //!
-//! Not here: answers.
+//! Not here: results.
 
 mod cast;
 mod float;

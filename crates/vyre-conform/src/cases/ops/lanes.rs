@@ -34,7 +34,7 @@ const SHAPES: [([u32; 3], [u32; 3]); 6] = [
     ([1, 1, 1], [7, 11, 3]),
 ];
 
-/// Every lane stores what it is told, along each axis.
+/// Every lane stores its ids and counts, along each axis.
 fn builtin(op: BuiltinOp) -> Group {
     let name = format!("op/{}", op.info().name);
     Group::fixed(name.clone(), Level::Ops, track(&[]), move |plan| {
@@ -54,7 +54,7 @@ fn builtin_batch(name: &str, op: BuiltinOp, workgroup: [u32; 3], grid: [u32; 3])
     for axis in axes {
         let axis = axis.map_or("", Axis::name);
         script = script.output(&format!("y{axis}"), DataType::U32, total as usize);
-        // The position in the grid would tell nothing at index 0 if it were 0 everywhere.
+        // At index 0 a position in the grid that is 0 everywhere would look right.
         lines += &format!("  %v{axis} = {} {axis}\n  %w{axis} = add.u32 %v{axis}, 7\n", op.info().name);
         lines += &format!("  store.u32 @y{axis}[%i], %w{axis}\n");
     }

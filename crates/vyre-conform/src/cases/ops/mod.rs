@@ -2,11 +2,11 @@
 //!
 //! A computing op gets a program of its own, `y[i] = op(a[i], b[i], ...)`, whose workgroup size is another one for each, so
 //! that all sizes up to 256 occur. Group names are `op/TYPE/NAME`; for ops between two types TYPE is the operand's and
-//! the result's stands behind the name (`op/u32/cast.f64`); ops without a type are `op/NAME`.
+//! the result's follows the name (`op/u32/cast.f64`); ops without a type are `op/NAME`.
 //!
 //! `memory`, `lanes` and `steps` have the ops that do more than compute.
 //!
-//! Not here: what several ops do together, except where compilers are known to merge them (`context`).
+//! Not here: combinations of ops, except those that compilers are known to merge (`context`).
 
 mod context;
 mod lanes;
@@ -101,7 +101,7 @@ fn compute((at, instance): (usize, Instance)) -> Group {
     })
 }
 
-/// Operands that nobody knows before the run, for the same programs: one group a type.
+/// Operands that are unknown before the run, for the same programs: one group a type.
 fn seeded() -> Vec<Group> {
     let key = |instance: &Instance| if instance.ty.is_float() { instance.ty } else { instance.source };
     let all: Vec<(usize, Instance)> = instances().into_iter().enumerate().collect();
@@ -115,7 +115,7 @@ fn seeded() -> Vec<Group> {
 
 fn seeded_batches(plan: &Plan<'_>, name: &str, own: &[(usize, Instance)]) -> Vec<Batch> {
     let seed = plan.seed(name);
-    // A quick run takes a third of the ops, and nobody knows which.
+    // A quick run takes a third of the ops, chosen by the seed.
     let chosen = own.iter().filter(|(at, _)| plan.pick((*at as u64 + seed).is_multiple_of(3), true));
     chosen
         .map(|(at, instance)| {

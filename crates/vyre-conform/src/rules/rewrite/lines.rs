@@ -1,11 +1,11 @@
-//! Writes the lines that stand in for another.
+//! Writes the lines that replace another.
 
 use vyre_foundation::ir::{
     Args, Axis, Block, Body, BufferId, BuiltinOp, ComputeOp, DataType, Literal, Local, Name, Node, Operand,
     ProgramParts, SubgroupOp, Value, walk,
 };
 
-/// What replaces a line so far, and what may be asked about its surroundings.
+/// The lines that replace a line so far, with access to its surroundings.
 pub(crate) struct Lines<'a> {
     pub(crate) parts: &'a ProgramParts,
     /// Every line of the body that assigns a value.

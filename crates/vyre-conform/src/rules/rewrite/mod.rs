@@ -1,4 +1,4 @@
-//! Rules that change the program: what a wrong lowering, launch or memory does, written as lines of the language.
+//! Rules that change the program: the effect of a wrong lowering, launch or memory access, written as lines of the language.
 //!
 //! A rewrite replaces the lines at a place (every `atomic_add.u32`, every load from a uniform buffer) by others, or wraps
 //! the whole body. The interpreter runs lanes one after the other, so a wrong atomic is a load, an op and a store.
@@ -72,7 +72,7 @@ impl fmt::Display for Place {
 }
 
 impl Place {
-    /// Whether a line stands at this place.
+    /// Whether a line is at this place.
     fn has(self, parts: &ProgramParts, node: &Node) -> bool {
         let bytes = matches!(node, Node::Load { ty: DataType::U32, buffer, .. } if parts.buffer(*buffer).ty == DataType::U8);
         match self {
@@ -95,7 +95,7 @@ impl Place {
 /// Replaces a line: pushes others; `None` keeps the line as it is.
 type Edit = fn(&mut Lines<'_>, &Node) -> Option<()>;
 
-/// A way to get a program wrong.
+/// A typical mistake in lowering or launching a program.
 pub(crate) struct Rewrite {
     pub(crate) name: &'static str,
     pub(crate) cause: Cause,
@@ -106,7 +106,7 @@ pub(crate) struct Rewrite {
     whole: fn(&mut ProgramParts, Place) -> Option<()>,
     grid: Option<fn([u32; 3]) -> [u32; 3]>,
     schedule: Schedule,
-    /// What bitcasts compute in the changed program.
+    /// The meaning of bitcasts in the changed program.
     bitcast: Option<&'static Rule>,
 }
 
@@ -114,7 +114,7 @@ pub(crate) struct Rewrite {
 pub(crate) struct Change {
     pub(crate) program: Program,
     pub(crate) grid: Option<fn([u32; 3]) -> [u32; 3]>,
-    /// Bytes of buffers that the launch binds behind its own.
+    /// Bytes of buffers that the launch binds after its own.
     pub(crate) scratch: Vec<usize>,
     pub(crate) schedule: Schedule,
     pub(crate) bitcast: Option<&'static Rule>,

@@ -287,7 +287,7 @@ fn atomic(node: &Node) -> Option<Atomic> {
     }
 }
 
-/// What an atomic leaves behind, from its op, its type, the old value and its operands.
+/// The value that an atomic stores, from its op, its type, the old value and its operands.
 type Update = fn(&mut Lines<'_>, AtomicOp, DataType, Operand, &Args) -> Option<Operand>;
 
 /// An atomic as a load, another update and a store.

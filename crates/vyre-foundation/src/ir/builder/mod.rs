@@ -50,6 +50,7 @@ mod types;
 mod value;
 
 #[cfg(test)]
+#[path = "../../../tests/unit/builder.rs"]
 mod tests;
 
 pub use control::{Bounds, Stepped};

@@ -208,7 +208,7 @@ impl Parser<'_> {
                 Err(self.error(
                     "P020",
                     self.token,
-                    format!("`{text}` stands behind a complete line"),
+                    format!("`{text}` follows a complete line"),
                     "start a new line before it, write `,` if it is one more operand, or remove it",
                 ))
             }

@@ -18,9 +18,7 @@ impl<'s> Parser<'s> {
         self.skip_newlines();
         if !self.at_word("program") {
             let (message, fix) = match self.token.kind {
-                Kind::End => {
-                    ("no program stands in this file", "write `program @name workgroup(64, 1, 1) {`")
-                }
+                Kind::End => ("this file has no program", "write `program @name workgroup(64, 1, 1) {`"),
                 _ => (
                     "a file starts with its program",
                     "write `program @name workgroup(64, 1, 1) {` before this",

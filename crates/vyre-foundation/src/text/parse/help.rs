@@ -39,7 +39,7 @@ fn operator(text: &str) -> Option<(&'static str, &str)> {
 /// The fix for characters that mean nothing; `text` starts with them.
 pub(super) fn bad_fix(text: &str) -> String {
     let fix = match text.as_bytes()[0] {
-        b'%' | b'$' | b'@' => "write a name behind it: letters, digits, `_` and single `.` between them",
+        b'%' | b'$' | b'@' => "write a name after it: letters, digits, `_` and single `.` between them",
         b';' => "remove it; a line is one instruction and needs no other end",
         b'#' | b'/' => "start a comment with `//`, and divide with `div`",
         b'.' => "write a number with a digit before its point, and a range as `lo..hi`",
@@ -127,8 +127,7 @@ impl<'s> Parser<'s> {
             (Kind::Symbol, false) if self.buffer_called(name).is_some() => self.store_fix(name),
             _ => return self.unexpected("an instruction"),
         };
-        let message =
-            format!("an instruction is expected, and `{}` stands here", clip(token.text(self.source)));
+        let message = format!("expected an instruction, found `{}`", clip(token.text(self.source)));
         self.error("P003", token, message, fix)
     }
 
@@ -169,7 +168,7 @@ impl<'s> Parser<'s> {
     /// Reports that a loop does not start with its counter.
     pub(super) fn not_a_counter(&mut self) -> Reported {
         let word = if self.at(Kind::Word) { clip(self.token.text(self.source)) } else { "i".into() };
-        let message = format!("a counter is expected behind `for`, such as `%{word}`");
+        let message = format!("a counter is expected after `for`, such as `%{word}`");
         self.error("P003", self.token, message, format!("write `for %{word} in 0..N {{`"))
     }
 
@@ -191,11 +190,11 @@ impl<'s> Parser<'s> {
                 }),
             ),
             Kind::Word => match self.word_fix(token) {
-                Some(fix) => (format!("a value is expected, and `{}` stands here", clip(text)), fix),
+                Some(fix) => (format!("expected a value, found `{}`", clip(text)), fix),
                 None => return self.unexpected("a value or a literal"),
             },
             Kind::OpenParen => (
-                "a value is expected, and `(` stands here".to_string(),
+                "expected a value, found `(`".to_string(),
                 "write a value, such as `%live`, without parentheses; compute it on a line above".to_string(),
             ),
             _ => return self.unexpected("a value or a literal"),
@@ -231,7 +230,7 @@ impl<'s> Parser<'s> {
         if self.at(kind) {
             return Ok(self.bump());
         }
-        let message = format!("{what} is expected, and `{}` stands here", clip(text));
+        let message = format!("expected {what}, found `{}`", clip(text));
         Err(self.error("P003", self.token, message, format!("did you mean `{meant}{}`?", clip(name))))
     }
 

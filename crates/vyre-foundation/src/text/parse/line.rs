@@ -41,7 +41,7 @@ impl<'s> Parser<'s> {
                 return Err(self.error(
                     "P003",
                     self.token,
-                    "`else` stands without an `if` before it on its line",
+                    "`else` has no `if` before it on its line",
                     "write `} else {` on the line that closes the block of the `if`",
                 ));
             }
@@ -99,7 +99,7 @@ impl<'s> Parser<'s> {
             return Err(self.error(
                 "P021",
                 self.token,
-                format!("`{word}` stands inside a block"),
+                format!("`{word}` is inside a block"),
                 "declare it at the start of the program, before its first line",
             ));
         }
@@ -107,7 +107,7 @@ impl<'s> Parser<'s> {
             self.error(
                 "P021",
                 self.token,
-                format!("`{word}` stands after the first line of the body"),
+                format!("`{word}` comes after the first line of the body"),
                 "move it up: declarations come before the body",
             );
         }
@@ -125,7 +125,7 @@ impl<'s> Parser<'s> {
         let args = self.args(token, &params)?;
         if args.len() != params.len() {
             let text = token.text(self.source);
-            let message = format!("`{text}` takes {} operands, and {} stand here", params.len(), args.len());
+            let message = format!("`{text}` takes {} operands, found {}", params.len(), args.len());
             return Err(self.error(
                 "P003",
                 token,
@@ -198,7 +198,7 @@ impl<'s> Parser<'s> {
     fn wrong_suffix(&mut self, token: Token, op: OpId, suffix: &str, takes_type: bool) -> super::Reported {
         let syntax = op.info().syntax;
         if takes_type && !suffix.is_empty() {
-            let message = format!("`{}` behind `{op}` is not a type", clip(suffix));
+            let message = format!("`{}` after `{op}` is not a type", clip(suffix));
             return self.error("P005", token, message, suggest::fix_type(suffix));
         }
         let (message, fix) = match (takes_type, op) {
@@ -209,7 +209,7 @@ impl<'s> Parser<'s> {
             (false, OpId::SyncOp(SyncOp::Mma)) => {
                 (format!("`{op}` names its types"), format!("write it as `{syntax}`"))
             }
-            (false, _) => (format!("`{op}` takes no type behind it"), format!("write it as `{syntax}`")),
+            (false, _) => (format!("`{op}` takes no type suffix"), format!("write it as `{syntax}`")),
         };
         self.error("P006", token, message, fix)
     }

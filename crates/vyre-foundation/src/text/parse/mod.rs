@@ -214,7 +214,7 @@ impl<'s> Parser<'s> {
             _ => self.error(
                 "P003",
                 token,
-                format!("{what} is expected, and `{}` stands here", clip(text)),
+                format!("expected {what}, found `{}`", clip(text)),
                 format!("write {what} here"),
             ),
         }

@@ -1,9 +1,10 @@
-//! What each code stands for, with a program that breaks the rule and the same program mended.
+//! The rule behind each code, with a program that breaks it and the same program corrected.
 //!
 //! `vyre explain` and `docs/diagnostics.md` show this table; a test validates both programs of every rule, so the
 //! page cannot claim what the validator does not do. The programs are the files in `examples`.
 
 #[cfg(test)]
+#[path = "../../../tests/unit/rules.rs"]
 mod tests;
 
 use crate::diagnostic::Rule;
@@ -34,12 +35,12 @@ rules! {
     "V004" "a binding is over the limit",
         "Bindings are numbered from 0 to 255. They need not be dense.";
     "V005" "a buffer or table has bool elements",
-        "A bool has no bytes, so it does not lie in buffers and tables. Locals and private arrays may hold it.";
+        "A bool has no bytes, so buffers and tables cannot hold it. Locals and private arrays may hold it.";
     "V006" "a buffer, table or private array has no elements",
         "Every access to it would be out of bounds, so a length of 0 is a mistake. Storage buffers may leave \
          their length to the launch, which may be 0 there.";
     "V007" "a workgroup or uniform buffer has no fixed length",
-        "Nobody binds workgroup memory, so only its declaration can say how long it is. Devices place uniform \
+        "Workgroup memory has no binding, so only its declaration can give its length. Devices place uniform \
          buffers in small memory of fixed size; a buffer whose length the launch decides is `read`.";
     "V008" "there is too much workgroup memory",
         "All workgroup buffers together have at most 256 KiB. Devices often have less; a backend says so when it \
@@ -50,7 +51,7 @@ rules! {
         "The private arrays of a lane have at most 64 KiB together. A function's arrays count once for each call, \
          because calls are inlined; a call in a loop counts once.";
     "V011" "an op does not take this type",
-        "The op table lists the types of each op. u8, i8, u16 and i16 lie in memory only: a load gives u32 or \
+        "The op table lists the types of each op. u8, i8, u16 and i16 exist in memory only: a load gives u32 or \
          i32, and arithmetic is done in those.";
     "V012" "an op has too few or too many operands",
         "The op table says how many operands an op takes.";
@@ -80,14 +81,14 @@ rules! {
         "A private array is read and set one element at a time. A local that is no array has no index.";
     "V022" "a local is accessed as another type",
         "`get` and `set` name the type that the local's `var` declares.";
-    "V023" "a storage type stands where values compute",
+    "V023" "a storage type where values compute",
         "u8, i8, u16 and i16 exist in memory only. Locals, private arrays, parameters and results are u32 or i32 \
          instead, the types that such elements load as.";
     "V024" "a call has too few or too many arguments",
         "A call gives one argument for each parameter.";
     "V025" "a call without a result assigns a value",
         "Only a function that declares a result with `->` gives one. A result may be left unused.";
-    "V026" "a return stands in the wrong place",
+    "V026" "a return in the wrong place",
         "A function has one exit: `return` is its last line. The main body has no result and no `return`. Flow \
          then always comes back together where blocks end.";
     "V027" "a function does not return what it declares",
@@ -100,10 +101,10 @@ rules! {
         "A collective moves elements between ranks: from a buffer that the caller binds to another one, bound as \
          `read_write`. It cannot work in place, because ranks read what others still have to send.";
     "V030" "lanes come together in a function",
-        "Barriers, subgroup ops, `uniform_load`, `mma` and collectives stand in the main body, where the flow \
+        "Barriers, subgroup ops, `uniform_load`, `mma` and collectives belong in the main body, where the flow \
          around them can be seen. Functions compute, read and write.";
     "V031" "the lanes of a workgroup do not come together",
-        "Barriers, subgroup ops, `uniform_load` and `mma` need every lane of the workgroup. They may stand under \
+        "Barriers, subgroup ops, `uniform_load` and `mma` need every lane of the workgroup. They may be under \
          conditions and in loops, if all lanes of a workgroup decide alike: the condition comes from literals, \
          counts, `len`, workgroup ids, read-only buffers at such indices, and `uniform_load`. What lanes may see \
          differently counts against it: lane ids, loads from writable memory, atomics, subgroup results, anything \
@@ -125,13 +126,13 @@ rules! {
     "V036" "a name is used outside its block",
         "A value or local lives until the end of the block that assigns it: elsewhere it may never have been \
          assigned. What leaves a block leaves in a local that is declared before it.";
-    "V037" "break or continue stands outside any loop",
+    "V037" "break or continue outside any loop",
         "`break` and `continue` speak of the innermost loop around them. A function has its own loops, not its \
          caller's.";
     "V038" "a line never runs",
         "A `break` or `continue` is the last line of its block. Lines after it are forgotten or misplaced.";
     "V039" "indirect is not the first line",
-        "`indirect` says where the grid comes from. It is read before the launch, so it stands once, as the first \
+        "`indirect` says where the grid comes from. It is read before the launch, so it occurs once, as the first \
          line of the main body.";
     "V040" "indirect reads the wrong memory",
         "The three counts are u32 elements of a bound buffer that no line of the program writes, and within its \
@@ -143,7 +144,7 @@ rules! {
          every tool that walks a program within its stack.";
 }
 
-/// The rule that a code of the parser or the validator stands for.
+/// The rule behind a code of the parser or the validator.
 pub fn explain(code: &str) -> Option<&'static Rule> {
     let code = code.trim();
     text::RULES.iter().chain(RULES).find(|rule| rule.code.eq_ignore_ascii_case(code))
