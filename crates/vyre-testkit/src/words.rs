@@ -41,9 +41,9 @@ pub fn avoided(text: &str) -> Option<(&'static str, &'static str)> {
         words.match_indices(phrase).any(|(at, _)| {
             let behind = &words[at + phrase.len()..];
             let inside = is_part(words[..at].chars().next_back()) || is_part(behind.chars().next());
-            // What a name stands for is its meaning.
-            let is_meant = inside || *phrase == "stands" && behind.starts_with(" for");
-            !is_meant
+            // "A name stands for a value" is the usual phrase.
+            let usual = *phrase == "stands" && behind.starts_with(" for");
+            !inside && !usual
         })
     })
 }

@@ -308,7 +308,7 @@ mod tests {
             ("[1 2]", DataType::U32, "`1 2`", ""),
             ("[1, , 2]", DataType::U32, "empty", ""),
             ("[1; many]", DataType::U32, "`many` is not a count", ""),
-            ("[1] [2]", DataType::U32, "behind", ""),
+            ("[1] [2]", DataType::U32, "follows", ""),
             ("[1.5]", DataType::U32, "1.5", ""),
             ("[256]", DataType::U8, "256", ""),
             ("[0; 4000000000]", DataType::U32, "limit of 1073741824 bytes", "at most 268435456 elements"),
