@@ -121,7 +121,6 @@ fn a_new_op_is_named_where_contributing_says() {
 }
 
 #[test]
-#[allow(clippy::print_stdout)] // A check that is skipped says so.
 fn few_matches_name_every_line() {
     let script = repo::root().join("scripts/matches");
     let Ok(ran) = Command::new("python3").arg(script).args(["--max", "14"]).output() else {
