@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use vyre_driver::BackendError;
 use vyre_driver::admission::valid;
-use vyre_driver::grid_sync::{self, Plan};
+use vyre_driver::grid_sync::{self, SplitPlan};
 use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::{Buffer, BufferKind, Node, Program, ProgramParts, walk};
 use vyre_foundation::launch::bound_buffers;
@@ -75,7 +75,7 @@ pub(crate) enum Code {
     Whole(Arc<Pipeline>),
     /// One with grid barriers, as the parts between them.
     Parts {
-        plan: Arc<Plan>,
+        plan: Arc<SplitPlan>,
         segments: Vec<Arc<Pipeline>>,
     },
 }

@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 use vyre_driver::BackendError;
-use vyre_driver::grid_sync::{Bound, Parts, Plan, StateSizes};
-use vyre_driver::queue::{self, Operand, Read, Stop, Times, Work};
+use vyre_driver::grid_sync::{Bound, Parts, SplitPlan, StateSizes};
+use vyre_driver::queue::{self, BoundBuffer, Read, Stop, Times, Work};
 use vyre_foundation::launch::Admission;
 
 /// Lines times lanes below which a launch is not worth a second thread.
@@ -39,7 +39,7 @@ pub(crate) fn submit(
     let enqueue = start.map(|start| start.elapsed()).unwrap_or_default();
     if !work.launches.is_empty() || !work.repeated.is_empty() {
         let call = Call { shared: &processor.shared, watch: Watch::new(processor, stop) };
-        let run = |one: &queue::Launch<'_, Processor>| call.run(one);
+        let run = |one: &queue::KernelLaunch<'_, Processor>| call.run(one);
         work.launches.iter().try_for_each(run)?;
         for _ in 0..work.repeat_count {
             work.repeated.iter().try_for_each(run)?;
@@ -63,12 +63,12 @@ struct Region {
 }
 
 impl Region {
-    fn of(operand: &Operand<'_, Processor>) -> Result<Region, BackendError> {
-        match operand {
-            Operand::Memory(memory) => Region::aligned(memory.address(), memory.byte_len()),
-            Operand::Write(bytes) => Region::aligned(bytes.as_ptr() as u64, bytes.len()),
+    fn of(buffer: &BoundBuffer<'_, Processor>) -> Result<Region, BackendError> {
+        match buffer {
+            BoundBuffer::Memory(memory) => Region::aligned(memory.address(), memory.byte_len()),
+            BoundBuffer::Write(bytes) => Region::aligned(bytes.as_ptr() as u64, bytes.len()),
             // Code only reads it, without atomics, so any address will do.
-            Operand::Read(bytes) => Ok(Region::read(bytes)),
+            BoundBuffer::Read(bytes) => Ok(Region::read(bytes)),
         }
     }
 
@@ -123,7 +123,7 @@ struct Call<'a> {
 
 impl Call<'_> {
     /// Runs one launch of the driver layer's, which may be several of ours.
-    fn run(&self, one: &queue::Launch<'_, Processor>) -> Result<(), BackendError> {
+    fn run(&self, one: &queue::KernelLaunch<'_, Processor>) -> Result<(), BackendError> {
         let regions: SmallVec<[Region; 8]> = one.buffers.iter().map(Region::of).collect::<Result<_, _>>()?;
         let (plan, segments) = match &one.kernel.0 {
             Code::Whole(pipeline) => return launch(self, one.admission.grid, pipeline, &regions),
@@ -142,7 +142,7 @@ impl Call<'_> {
 struct Phases<'a> {
     call: &'a Call<'a>,
     admission: &'a Admission,
-    plan: &'a Plan,
+    plan: &'a SplitPlan,
     segments: &'a [Arc<Pipeline>],
     regions: &'a [Region],
     sizes: StateSizes,

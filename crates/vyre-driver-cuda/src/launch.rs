@@ -11,7 +11,7 @@ use cudarc::driver::sys;
 use std::ffi::c_void;
 use std::time::{Duration, Instant};
 use vyre_driver::BackendError;
-use vyre_driver::queue::{Launch, Read, Stop, Times, Work};
+use vyre_driver::queue::{KernelLaunch, Read, Stop, Times, Work};
 
 /// Rounds of a repeated sequence in one graph: few enough to prepare at once, enough that launching the graph costs little.
 const GRAPH_ROUNDS: u32 = 16;
@@ -67,7 +67,7 @@ pub(crate) fn submit(
 
 /// Launches a kernel: in pieces where the grid has more workgroups along y or z than the device takes at once. No program
 /// with grid barriers has, because its workgroups are all on the device together.
-fn launch(stream: &Stream, one: &Launch<'_, Cuda>) -> Result<(), BackendError> {
+fn launch(stream: &Stream, one: &KernelLaunch<'_, Cuda>) -> Result<(), BackendError> {
     let admission = one.admission;
     let mut arguments: Vec<u64> = Vec::with_capacity(2 * one.buffers.len() + 9);
     for (Memory(block), elements) in one.memories().zip(admission.bound_lens()) {
@@ -104,7 +104,7 @@ fn launch(stream: &Stream, one: &Launch<'_, Cuda>) -> Result<(), BackendError> {
 
 fn launch_piece(
     stream: &Stream,
-    one: &Launch<'_, Cuda>,
+    one: &KernelLaunch<'_, Cuda>,
     grid: (u32, u32, u32),
     arguments: &[u64],
 ) -> Result<(), BackendError> {
@@ -120,7 +120,7 @@ fn launch_piece(
 }
 
 /// Launches again and again, many rounds at once as a graph.
-fn repeat(stream: &Stream, launches: &[Launch<'_, Cuda>], count: u32) -> Result<(), BackendError> {
+fn repeat(stream: &Stream, launches: &[KernelLaunch<'_, Cuda>], count: u32) -> Result<(), BackendError> {
     if launches.is_empty() {
         return Ok(());
     }

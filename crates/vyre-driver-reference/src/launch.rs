@@ -5,7 +5,7 @@ use crate::memory::Memory;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 use vyre_driver::BackendError;
-use vyre_driver::queue::{Launch, Queue, Read, Stop, Times, Work};
+use vyre_driver::queue::{KernelLaunch, Queue, Read, Stop, Times, Work};
 use vyre_reference::{Options, RunError, run_in_place};
 
 impl Interpreter {
@@ -34,7 +34,7 @@ impl Interpreter {
         Ok(Times { device_ns: None, enqueue })
     }
 
-    fn launch(&self, launch: &Launch<'_, Interpreter>, stop: &Stop) -> Result<(), BackendError> {
+    fn launch(&self, launch: &KernelLaunch<'_, Interpreter>, stop: &Stop) -> Result<(), BackendError> {
         let admission = launch.admission;
         let name = admission.program.program().name();
         let _span = tracing::trace_span!("launch", program = name, grid = ?admission.grid).entered();

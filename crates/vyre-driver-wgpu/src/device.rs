@@ -25,7 +25,7 @@ use vyre_foundation::ir::DataType;
 use vyre_foundation::limits;
 use vyre_foundation::validate::ValidProgram;
 use vyre_lower::bindings::STATUS_WORDS;
-use vyre_lower::floats::{FloatOp, Floats, How};
+use vyre_lower::floats::{FloatOp, FloatStrategy, Floats};
 use vyre_lower::spirv;
 use wgpu::{DeviceType, Features};
 
@@ -404,11 +404,11 @@ fn describe(shaders: &Shaders) -> String {
         return "as the device has them, which is not exact".to_owned();
     }
     let of = |ty: DataType| {
-        let how = |op: FloatOp| {
-            let how = Some(floats.how(ty, op)).filter(|how| *how != How::Native)?;
-            Some(format!("{op:?} {how}").to_lowercase())
+        let emulated = |op: FloatOp| {
+            let strategy = Some(floats.strategy(ty, op)).filter(|other| *other != FloatStrategy::Native)?;
+            Some(format!("{op:?} {strategy}").to_lowercase())
         };
-        let others: Vec<String> = FloatOp::ALL.into_iter().filter_map(how).collect();
+        let others: Vec<String> = FloatOp::ALL.into_iter().filter_map(emulated).collect();
         match others.len() {
             0 => format!("{ty} native"),
             _ if ty == DataType::F64 && !has_f64 => format!("{ty} as integers"),

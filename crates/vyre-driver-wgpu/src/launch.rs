@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use vyre_driver::BackendError;
-use vyre_driver::queue::{Launch, Read, Stop, Times, Work};
+use vyre_driver::queue::{KernelLaunch, Read, Stop, Times, Work};
 use wgpu::{BufferUsages, Features, MapMode};
 
 /// How long a kernel that should end may still take to end by itself: one cannot be stopped, and some drivers compile
@@ -183,8 +183,8 @@ impl<'a> Submission<'a> {
         Ok(Times { device_ns: taken?, enqueue })
     }
 
-    fn prepare<'b>(&self, launches: &'b [Launch<'_, Wgpu>]) -> Result<Vec<Prepared<'b>>, BackendError> {
-        let prepare = |launch: &'b Launch<'_, Wgpu>| {
+    fn prepare<'b>(&self, launches: &'b [KernelLaunch<'_, Wgpu>]) -> Result<Vec<Prepared<'b>>, BackendError> {
+        let prepare = |launch: &'b KernelLaunch<'_, Wgpu>| {
             Ok(Prepared { kernel: &launch.kernel, bound: self.queue.bound(launch, self.status)? })
         };
         launches.iter().map(prepare).collect()
@@ -430,7 +430,7 @@ impl Wgpu {
 
 impl Wgpu {
     /// The launch words of a launch, kept or made now.
-    fn words(&self, launch: &Launch<'_, Wgpu>) -> Result<Arc<Words>, BackendError> {
+    fn words(&self, launch: &KernelLaunch<'_, Wgpu>) -> Result<Arc<Words>, BackendError> {
         let elements: Vec<u32> = launch.admission.bound_lens().collect();
         let key = launch.kernel.bindings.launch_words(launch.admission.grid, [0; 3], &elements);
         let mut kept = lock(&self.words);
@@ -444,7 +444,7 @@ impl Wgpu {
 
     fn new_words(
         &self,
-        launch: &Launch<'_, Wgpu>,
+        launch: &KernelLaunch<'_, Wgpu>,
         elements: &[u32],
         kept: &mut WordsKept,
     ) -> Result<Words, BackendError> {
@@ -486,7 +486,11 @@ impl Wgpu {
     }
 
     /// What a launch binds, kept or made now.
-    fn bound(&self, launch: &Launch<'_, Wgpu>, status: Option<&Memory>) -> Result<Arc<Bound>, BackendError> {
+    fn bound(
+        &self,
+        launch: &KernelLaunch<'_, Wgpu>,
+        status: Option<&Memory>,
+    ) -> Result<Arc<Bound>, BackendError> {
         let status = status.filter(|_| launch.kernel.bindings.has_status);
         // Ids of memory are behind the four words of the launch, each second word.
         let mut key = Vec::with_capacity(4 + 2 * launch.buffers.len() + 1);
@@ -515,7 +519,7 @@ impl Wgpu {
 
     fn group(
         &self,
-        launch: &Launch<'_, Wgpu>,
+        launch: &KernelLaunch<'_, Wgpu>,
         words: &Words,
         piece: usize,
         status: Option<&Memory>,

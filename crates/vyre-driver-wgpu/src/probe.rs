@@ -2,7 +2,7 @@
 //!
 //! First integers: a loop longer than the longest that some drivers run, and every op with hard operands. A driver that
 //! gets those wrong is refused, with what it got wrong. Then memory: loads and stores of one element, which some compilers
-//! move over each other unless they are volatile. Then floats, in the ways that [`vyre_lower`] can make them: each op takes
+//! move over each other unless they are volatile. Then floats, with the strategies that [`vyre_lower`] has for them: each op takes
 //! the fastest way that is exact for all hard operands, and what was chosen must hold in expressions and in a long loop.
 //! Subgroups are used if their lanes are consecutive ones. What a driver claims is not asked. Where there is no SPIR-V, or it
 //! is wrong, shaders are WGSL, whose floats are found in the same way. The last resort are floats as integers, which are
@@ -21,12 +21,12 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 use vyre_driver::admission::valid;
 use vyre_driver::pipeline::PipelineKey;
-use vyre_driver::queue::{Launch, Operand, Queue, Read, Stop, Work};
+use vyre_driver::queue::{BoundBuffer, KernelLaunch, Queue, Read, Stop, Work};
 use vyre_driver::{BackendError, DispatchConfig};
 use vyre_foundation::ir::{DataType, Digest};
 use vyre_foundation::launch;
 use vyre_foundation::text;
-use vyre_lower::floats::{FloatOp, Floats, How};
+use vyre_lower::floats::{FloatOp, FloatStrategy, Floats};
 use vyre_lower::spirv::{self, Features, Options};
 use vyre_lower::wgsl;
 
@@ -98,10 +98,10 @@ fn key(wgpu: &Wgpu, features: Result<Features, &str>) -> Result<PipelineKey, Bac
 /// made; then a line for all that was rejected.
 fn write(verdict: &Verdict) -> String {
     let hows = |floats: &Floats| {
-        let hows = |ty| FloatOp::ALL.map(|op| format!("{:?}", floats.how(ty, op))).join(" ");
+        let hows = |ty| FloatOp::ALL.map(|op| format!("{:?}", floats.strategy(ty, op))).join(" ");
         format!("{} {}", hows(DataType::F32), hows(DataType::F64))
     };
-    let ways = match &verdict.shaders {
+    let verdict_line = match &verdict.shaders {
         Shaders::Wgsl(floats) => format!("wgsl {}", hows(floats)),
         Shaders::SpirV(options, lanes) => {
             let memory = if options.is_volatile { "volatile" } else { "plain" };
@@ -109,14 +109,14 @@ fn write(verdict: &Verdict) -> String {
         }
     };
     let rejected = verdict.rejected.iter().map(|reason| reason.replace('\n', " "));
-    [ways].into_iter().chain(rejected).collect::<Vec<_>>().join("\n")
+    [verdict_line].into_iter().chain(rejected).collect::<Vec<_>>().join("\n")
 }
 
 fn read(text: &str, features: Option<Features>) -> Option<Verdict> {
     let mut lines = text.split('\n');
     let mut words = lines.next()?.split(' ');
     let shaders = match (words.next()?, features) {
-        ("wgsl", _) => Shaders::Wgsl(read_floats(&mut words, wgsl::ways)?),
+        ("wgsl", _) => Shaders::Wgsl(read_floats(&mut words, wgsl::strategies)?),
         ("spirv", Some(features)) => {
             let lanes = words.next()?.parse().ok()?;
             let is_volatile = match words.next()? {
@@ -124,7 +124,7 @@ fn read(text: &str, features: Option<Features>) -> Option<Verdict> {
                 "volatile" => true,
                 _ => return None,
             };
-            let floats = read_floats(&mut words, spirv::ways)?;
+            let floats = read_floats(&mut words, spirv::strategies)?;
             Shaders::SpirV(Options { features, floats, is_volatile }, lanes)
         }
         _ => return None,
@@ -132,13 +132,13 @@ fn read(text: &str, features: Option<Features>) -> Option<Verdict> {
     Some(Verdict { shaders, rejected: lines.map(str::to_owned).collect() })
 }
 
-fn read_floats<'a>(words: &mut impl Iterator<Item = &'a str>, ways: Ways) -> Option<Floats> {
+fn read_floats<'a>(words: &mut impl Iterator<Item = &'a str>, strategies: Strategies) -> Option<Floats> {
     let mut floats = Floats::SOFT;
     for ty in [DataType::F32, DataType::F64] {
         for op in FloatOp::ALL {
             let word = words.next()?;
-            let how = ways(op, ty).iter().find(|how| format!("{how:?}") == word)?;
-            floats = floats.with(ty, op, *how);
+            let strategy = strategies(op, ty).iter().find(|strategy| format!("{strategy:?}") == word)?;
+            floats = floats.with(ty, op, *strategy);
         }
     }
     Some(floats)
@@ -207,8 +207,12 @@ fn find(
     match wrong.map_or_else(|| wrong_order(probes, &soft), |wrong| Ok(Some(wrong)))? {
         None if probes.wgpu.config.shaders == ShaderChoice::Integers => Ok(soft),
         None => {
-            let language =
-                Language { name: "WGSL", ways: wgsl::ways, singles: &SINGLES[..4], shaders: &Shaders::Wgsl };
+            let language = Language {
+                name: "WGSL",
+                strategies: wgsl::strategies,
+                singles: &SINGLES[..4],
+                shaders: &Shaders::Wgsl,
+            };
             let found = match floats(probes, &language, DataType::F32, Floats::SOFT, rejected) {
                 Err(error) if !probes.wgpu.device.is_lost() => {
                     rejected.push(format!("WGSL, f32: {error}"));
@@ -303,15 +307,15 @@ fn integers(probes: &Probes<'_>, shaders: &Shaders) -> Result<Vec<String>, Backe
     Ok(wrong)
 }
 
-type Ways = fn(FloatOp, DataType) -> &'static [How];
+type Strategies = fn(FloatOp, DataType) -> &'static [FloatStrategy];
 
 /// A language whose floats are tried.
 struct Language<'a> {
     name: &'static str,
-    ways: Ways,
+    strategies: Strategies,
     /// The types whose ops depend on how those of f32 are made.
     singles: &'static [DataType],
-    /// Shaders with floats made in these ways.
+    /// Shaders with these strategies for floats.
     shaders: &'a dyn Fn(Floats) -> Shaders,
 }
 
@@ -322,7 +326,8 @@ fn spirv_floats(
     rejected: &mut Vec<String>,
 ) -> Result<Option<Options>, BackendError> {
     let shaders = |floats| Shaders::SpirV(Options { floats, ..soft }, 0);
-    let language = Language { name: "SPIR-V", ways: spirv::ways, singles: &SINGLES, shaders: &shaders };
+    let language =
+        Language { name: "SPIR-V", strategies: spirv::strategies, singles: &SINGLES, shaders: &shaders };
     let f32 = match floats(probes, &language, DataType::F32, soft.floats, rejected)? {
         Some(found) => found,
         // As integers, which were right; but what both kinds share has to be right as well.
@@ -338,7 +343,7 @@ fn spirv_floats(
     Ok(Some(Options { floats: f64.unwrap_or(f32), ..soft }))
 }
 
-/// The fastest exact way to make each op of f32 or f64, alone and in context, beside the ways of the other type; `None` if
+/// The fastest exact strategy for each op of f32 or f64, alone and in context, beside the strategies of the other type; `None` if
 /// there is none but integers.
 fn floats(
     probes: &Probes<'_>,
@@ -347,7 +352,7 @@ fn floats(
     soft: Floats,
     rejected: &mut Vec<String>,
 ) -> Result<Option<Floats>, BackendError> {
-    let native = FloatOp::ALL.iter().fold(soft, |floats, op| floats.with(ty, *op, How::Native));
+    let native = FloatOp::ALL.iter().fold(soft, |floats, op| floats.with(ty, *op, FloatStrategy::Native));
     let Some(chosen) = improved(probes, language, ty, native, rejected)? else { return Ok(None) };
     Ok(match wrong_in_context(probes, ty, &(language.shaders)(chosen))? {
         None => Some(chosen),
@@ -358,7 +363,7 @@ fn floats(
     })
 }
 
-/// Starts with these ways and goes on to the next where one is wrong, until all are right. `None` if something is wrong
+/// Starts with these strategies and goes on to the next where one is wrong, until all are right. `None` if something is wrong
 /// that has no other way.
 fn improved(
     probes: &Probes<'_>,
@@ -378,31 +383,31 @@ fn improved(
     };
     let mut batteries = Battery::of(rows.filter(concerns).collect());
     loop {
-        let (mut wrong, mut has_way) = (Vec::new(), true);
+        let (mut wrong, mut has_strategy) = (Vec::new(), true);
         for battery in &batteries {
             for found in tried(probes, &(language.shaders)(floats), battery)? {
                 let Some(op) = FloatOp::of(battery.row(found.line).op) else {
                     rejected.push(format!("{}, {ty}: {}", language.name, found.text));
-                    has_way = false;
+                    has_strategy = false;
                     continue;
                 };
                 if !wrong.contains(&op) {
-                    let (name, how) = (format!("{op:?}").to_lowercase(), floats.how(ty, op));
-                    rejected.push(format!("{}, {ty}, {name} {how}: {}", language.name, found.text));
+                    let (name, strategy) = (format!("{op:?}").to_lowercase(), floats.strategy(ty, op));
+                    rejected.push(format!("{}, {ty}, {name} {strategy}: {}", language.name, found.text));
                     wrong.push(op);
                 }
             }
         }
-        if wrong.is_empty() || !has_way {
-            return Ok(has_way.then_some(floats));
+        if wrong.is_empty() || !has_strategy {
+            return Ok(has_strategy.then_some(floats));
         }
         // The others are made as before.
         batteries.retain(|battery| {
             battery.rows().any(|row| FloatOp::of(row.op).is_some_and(|op| wrong.contains(&op)))
         });
         for op in wrong {
-            let (ways, how) = ((language.ways)(op, ty), floats.how(ty, op));
-            let next = ways.iter().skip_while(|way| **way != how).nth(1);
+            let (strategies, strategy) = ((language.strategies)(op, ty), floats.strategy(ty, op));
+            let next = strategies.iter().skip_while(|other| **other != strategy).nth(1);
             let Some(next) = next else { return Ok(None) };
             floats = floats.with(ty, op, *next);
         }
@@ -572,10 +577,10 @@ fn run(
     let bindings = launch::bind_all(&program, &lens)?;
     let no_indirect = |_, _| Ok::<_, BackendError>([0; 3]);
     let admission = launch::admit(&program, bindings, Some([workgroups, 1, 1]), no_indirect)?;
-    work.launches.push(Launch {
+    work.launches.push(KernelLaunch {
         kernel,
         admission: &admission,
-        buffers: memories.iter().map(Operand::Memory).collect(),
+        buffers: memories.iter().map(BoundBuffer::Memory).collect(),
     });
     work.reads.push(Read { memory: output, offset: 0, byte_len: output_bytes, out: &mut found });
     let config = DispatchConfig { timeout: Some(LIMIT), ..DispatchConfig::default() };
@@ -591,9 +596,9 @@ mod tests {
     #[test]
     fn a_verdict_survives_the_disk() {
         let features = Features::ALL;
-        let floats = Floats::default().with(DataType::F64, FloatOp::Div, How::Soft);
+        let floats = Floats::default().with(DataType::F64, FloatOp::Div, FloatStrategy::Soft);
         let options = Options { features, floats, is_volatile: true };
-        let in_wgsl = Floats::SOFT.with(DataType::F32, FloatOp::Div, How::Corrected);
+        let in_wgsl = Floats::SOFT.with(DataType::F32, FloatOp::Div, FloatStrategy::Corrected);
         for (shaders, count) in [(Shaders::Wgsl(in_wgsl), 0), (Shaders::SpirV(options, 32), 2)] {
             let rejected = (0..count).map(|at| format!("reason {at}")).collect();
             let verdict = Verdict { shaders, rejected };
@@ -615,7 +620,7 @@ mod tests {
         let probes = Probes::new(&wgpu);
         let all = rows(&[DataType::F32]);
         for op in [FloatOp::Div, FloatOp::Sqrt] {
-            let floats = Floats::SOFT.with(DataType::F32, op, How::Corrected);
+            let floats = Floats::SOFT.with(DataType::F32, op, FloatStrategy::Corrected);
             let rows: Vec<Row> = all.iter().filter(|row| FloatOp::of(row.op) == Some(op)).cloned().collect();
             assert_eq!(rows.len(), 1);
             for battery in Battery::of(rows).iter().chain(&[Battery::expressions(DataType::F32, 32, 9)]) {

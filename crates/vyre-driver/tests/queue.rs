@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use vyre_driver::observability::{DispatchTelemetry, snapshot_dispatch_telemetry};
-use vyre_driver::queue::{About, Launch, Queue, QueueBackend, Read, Stop, Times, Work};
+use vyre_driver::queue::{About, KernelLaunch, Queue, QueueBackend, Read, Stop, Times, Work};
 use vyre_driver::{
     BackendError, DeviceProfile, DispatchConfig, ResidentDispatchStep, ResidentReadRange, Resource,
     VyreBackend, grid_sync,
@@ -31,7 +31,7 @@ struct Fake {
 }
 
 impl Fake {
-    fn launch(&self, launch: &Launch<'_, Fake>) {
+    fn launch(&self, launch: &KernelLaunch<'_, Fake>) {
         self.launches.fetch_add(1, Ordering::Relaxed);
         let groups: u64 = launch.admission.workgroups();
         for memory in launch.memories() {
@@ -56,7 +56,7 @@ impl Queue for Fake {
             workgroups_max: 1_000,
             async_compute: false,
             grid_sync: true,
-            resident_workgroups_max: u64::MAX,
+            resident_workgroups_max: 2 * RESIDENT_GROUPS,
             stoppable_apart: false,
             profile: DeviceProfile {
                 max_workgroup_size: [1024, 1024, 64],
@@ -257,4 +257,31 @@ fn grid_barriers_run_natively_where_they_fit_and_else_as_parts() {
         let left = metrics(&backend, ["launches", "resident_allocations"]);
         assert_eq!(left, [launches, 0], "{groups} workgroups");
     }
+}
+
+#[test]
+fn a_grid_beyond_every_kernel_is_split_before_the_whole_is_compiled() {
+    let program = program("barriers", "store.u32 @y[%i], 2\ngrid_barrier\nstore.u32 @y[%i], 3");
+    let [some, none] = [9, 17].map(|groups| {
+        let (backend, _turn) = turn();
+        let input = words(&vec![0; groups]);
+        grid_sync::dispatch(&backend, &program, &[&input], &config()).unwrap();
+        metrics(&backend, ["compilations"])[0]
+    });
+    assert_eq!(some, none + 1, "the whole is compiled to learn that it does not fit");
+}
+
+#[test]
+fn a_held_pipeline_is_not_compiled_again() {
+    let (backend, _turn) = turn();
+    let held = program("held", "");
+    let pipeline = backend.compile_native(&held, &config()).unwrap().unwrap();
+    // More than the cache keeps.
+    for other in 0..1100 {
+        backend.compile_native(&program(&format!("other{other}"), ""), &config()).unwrap();
+    }
+    let [before] = metrics(&backend, ["compilations"]);
+    pipeline.dispatch(&[&words(&[1])], &config()).unwrap();
+    backend.dispatch_borrowed(&held, &[&words(&[1])], &config()).unwrap();
+    assert_eq!(metrics(&backend, ["compilations"]), [before]);
 }

@@ -4,20 +4,20 @@
 //!
 //! ```text
 //! 0 .. n   the buffers by ascending binding of the program: storage, arrays of u32, read-only unless the program declares
-//!          them read_write. Whole words, and at least one; what lies behind the last element in its word is nobody's.
+//!          them read_write. Whole words, and at least one; what follows the last element in its word is unused.
 //! n        the launch words: uniform, an array of vec4<u32> (stride 16), constant for the launch
 //!            0   the whole grid: x, y, z           then a zero
 //!            1   the launch's first workgroup: x, y, z   then another zero
 //!            2.. the elements of the buffers in order, four in each, zeros behind the last
 //! n + 1    the status words, where the program has traps or 64-bit minima or maxima: storage, read_write, an array of u32
 //!            0   the trap word: the greatest complement of the sites that trapped (by atomic max), 0 if none
-//!            1 .. 1024   locks, 0 when nobody has them, for shaders that have no 64-bit atomics
+//!            1 .. 1024   locks, 0 when no lane has them, for shaders that have no 64-bit atomics
 //! behind   the long tables, where the shader has some: storage, read-only, an array of u32
 //! ```
 //!
 //! A grid of more workgroups along an axis than a launch takes is launched in pieces, so a workgroup's place is the
 //! builtin plus the launch's first. The two zeros are for compilers that must not know an operand: they are never anything
-//! else, and no compiler can tell. Elements are those of the program's types, so `len` needs no division.
+//! else, and no compiler knows it. Elements are those of the program's types, so `len` needs no division.
 //!
 //! The entry point is `main`. Shaders check bounds themselves, and zero workgroup memory where the host's API does not.
 //! A program with grid barriers or collectives runs on a grid of one workgroup only; its driver splits others.
@@ -141,7 +141,7 @@ pub(crate) fn table_words(ty: DataType, data: &[u64]) -> Vec<u32> {
 }
 
 fn needs_status(node: &Node) -> bool {
-    // A result that nobody uses may be dropped.
+    // An unused result may be dropped.
     matches!(node, Node::Trap { .. })
         || matches!(node, Node::Atomic { op: AtomicOp::Min | AtomicOp::Max, ty, .. } if ty.bits() == 64)
 }

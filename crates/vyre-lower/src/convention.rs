@@ -8,14 +8,14 @@
 //! ```text
 //! input    0: grid x    4: grid y    8: grid z    12: n, the number of bound buffers
 //!          16 + 8 * i: offset, byte length of bound buffer i, by ascending binding. The offset is where its initial
-//!          contents lie in the input; 0xffffffff for a read_write buffer that starts at zero.
+//!          contents are stored in the input; 0xffffffff for a read_write buffer that starts at zero.
 //!          Then the contents, each at a multiple of 8. The input ends where the last one does.
 //! lookup   The contents of the `read` buffer with the highest binding. They are not in the input; its offset is 0.
 //! output   The output buffers by ascending binding, each at a multiple of 8; it ends where the last one does.
-//!          What lies between them is nobody's.
+//!          What is between them is unused.
 //! ```
 //!
-//! A shader needs room for more: behind the outputs lie, each at a multiple of 8, the read_write buffers that do not
+//! A shader needs room for more: behind the outputs follow, each at a multiple of 8, the read_write buffers that do not
 //! return, then at a multiple of 4 the trap word. It holds the greatest complement of the sites of the traps that lanes
 //! reached, and 0 if none did, so that the first trap in program order wins. [`OutputLayout`] knows both forms.
 //!
@@ -96,7 +96,7 @@ pub struct Packed {
     pub input: Vec<u8>,
     /// The lookup data, if the convention has some; empty for a program without `read` buffers.
     pub lookup: Option<Vec<u8>>,
-    /// Where the outputs will lie.
+    /// Where the outputs will be stored.
     pub layout: OutputLayout,
 }
 
@@ -111,7 +111,7 @@ pub struct Unpacked<'a> {
     pub layout: OutputLayout,
 }
 
-/// Where the read_write buffers lie in the output.
+/// Where the read_write buffers are stored in the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputLayout {
     /// The output buffers with the bytes they take, by ascending binding. Only these bytes are compared.
@@ -120,7 +120,7 @@ pub struct OutputLayout {
     pub output_bytes: usize,
     /// The read_write buffers that do not return, which only a shader's output has room for.
     pub scratch: Vec<(BufferId, Range<usize>)>,
-    /// Where a shader's trap word lies.
+    /// Where a shader's trap word is stored.
     pub trap_at: usize,
     /// The size of a shader's output.
     pub device_bytes: usize,

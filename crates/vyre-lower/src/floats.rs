@@ -1,15 +1,15 @@
-//! How float ops are made for a device, so that a driver can try which way is exact there *as emitted*, and take the fastest.
+//! The strategies for float ops, so that a driver can try which are exact on a device *as emitted*, and take the fastest.
 //!
-//! The languages differ in the ways that they know: [`crate::spirv::ways`], [`crate::wgsl::ways`].
+//! The languages differ in the strategies that they have: [`crate::spirv::strategies`], [`crate::wgsl::strategies`].
 
 use vyre_foundation::ir::{ComputeOp, DataType};
 
-/// How a float op is made.
+/// A strategy for a float op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum How {
+pub enum FloatStrategy {
     /// The device's instruction.
     Native,
-    /// The device's instruction where nothing is or may become subnormal, and the next way elsewhere.
+    /// The device's instruction where nothing is or may become subnormal, and the next strategy elsewhere.
     Guarded,
     /// The device's instruction, and integers that find how far it is off: for quotients and roots.
     Corrected,
@@ -19,14 +19,14 @@ pub enum How {
     Soft,
 }
 
-impl std::fmt::Display for How {
+impl std::fmt::Display for FloatStrategy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            How::Native => "native",
-            How::Guarded => "native where nothing is subnormal",
-            How::Corrected => "native and corrected",
-            How::ThroughF64 => "through f64",
-            How::Soft => "as integers",
+            FloatStrategy::Native => "native",
+            FloatStrategy::Guarded => "native where nothing is subnormal",
+            FloatStrategy::Corrected => "native and corrected",
+            FloatStrategy::ThroughF64 => "through f64",
+            FloatStrategy::Soft => "as integers",
         })
     }
 }
@@ -88,27 +88,27 @@ impl FloatOp {
 /// How each float op is made. f16 and bf16 follow f32, in which they are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Floats {
-    f32: [How; FloatOp::ALL.len()],
-    pub(crate) f64: [How; FloatOp::ALL.len()],
+    f32: [FloatStrategy; FloatOp::ALL.len()],
+    pub(crate) f64: [FloatStrategy; FloatOp::ALL.len()],
     pub(crate) is_loose: bool,
 }
 
 impl Floats {
     /// Everything in integers: right wherever integers are.
-    pub const SOFT: Floats = Floats::all(How::Soft);
+    pub const SOFT: Floats = Floats::all(FloatStrategy::Soft);
     /// The device's own instructions for everything.
-    pub const NATIVE: Floats = Floats::all(How::Native);
+    pub const NATIVE: Floats = Floats::all(FloatStrategy::Native);
 
     /// What plain WGSL comes to: the device's own instructions, which its compiler may fuse, reorder and fold, with NaNs and
     /// signed zeros as they come. Never exact; for measuring what exactness costs.
     pub const LOOSE: Floats = Floats { is_loose: true, ..Floats::NATIVE };
 
-    const fn all(how: How) -> Floats {
-        Floats { f32: [how; FloatOp::ALL.len()], f64: [how; FloatOp::ALL.len()], is_loose: false }
+    const fn all(strategy: FloatStrategy) -> Floats {
+        Floats { f32: [strategy; FloatOp::ALL.len()], f64: [strategy; FloatOp::ALL.len()], is_loose: false }
     }
 
     /// How an op of f32 or f64 is made.
-    pub const fn how(&self, ty: DataType, op: FloatOp) -> How {
+    pub const fn strategy(&self, ty: DataType, op: FloatOp) -> FloatStrategy {
         match ty {
             DataType::F64 => self.f64[op as usize],
             _ => self.f32[op as usize],
@@ -116,10 +116,10 @@ impl Floats {
     }
 
     /// The same but for one op of f32 or f64.
-    pub const fn with(mut self, ty: DataType, op: FloatOp, how: How) -> Floats {
+    pub const fn with(mut self, ty: DataType, op: FloatOp, strategy: FloatStrategy) -> Floats {
         match ty {
-            DataType::F64 => self.f64[op as usize] = how,
-            _ => self.f32[op as usize] = how,
+            DataType::F64 => self.f64[op as usize] = strategy,
+            _ => self.f32[op as usize] = strategy,
         }
         self
     }
@@ -128,8 +128,12 @@ impl Floats {
 impl Default for Floats {
     /// What was exact on every device that was tried: `sqrt` and `fma` of f32 through f64, the others native.
     fn default() -> Floats {
-        let through = |floats: Floats, op| floats.with(DataType::F32, op, How::ThroughF64);
+        let through = |floats: Floats, op| floats.with(DataType::F32, op, FloatStrategy::ThroughF64);
         let f32 = through(through(Floats::NATIVE, FloatOp::Sqrt), FloatOp::Fma);
-        f32.with(DataType::F64, FloatOp::Sqrt, How::Soft).with(DataType::F64, FloatOp::Fma, How::Soft)
+        f32.with(DataType::F64, FloatOp::Sqrt, FloatStrategy::Soft).with(
+            DataType::F64,
+            FloatOp::Fma,
+            FloatStrategy::Soft,
+        )
     }
 }

@@ -1,11 +1,12 @@
 //! From valid programs to what devices compile.
 //!
-//! [`prepare`] brings a program into the form that an emitter takes, by what is native on its target: it numbers traps,
-//! optimises, and replaces floats that the target lacks by integers. The result is an ordinary valid program that gives
-//! the same bytes, so the reference interpreter can check it. Every emitter begins with it.
+//! [`prepare`] brings a program into the form that an emitter takes, by what is native on its target, in this order: it
+//! numbers traps, optimises, rewrites ops that the target lacks as lines of others, replaces floats that it lacks by
+//! integers, tidies what these two have written, and proves which accesses stay in bounds. The result is an ordinary
+//! valid program that gives the same bytes, so the reference interpreter can check it. Every emitter begins with it.
 //! [`ptx`] writes NVIDIA's assembly, [`wgsl`] writes WebGPU's shading language, for the calling convention that
 //! [`convention`] defines and for the bindings of our own driver, which [`bindings`] defines; [`spirv`] writes SPIR-V for
-//! those. [`floats`] names the strategies for float ops in both.
+//! those. [`floats`] names the strategies for float ops in both. [`index`] knows how indices grow and what divides them.
 //!
 //! Not here: devices. A driver compiles and runs what these modules write.
 

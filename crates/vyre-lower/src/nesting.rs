@@ -1,11 +1,11 @@
-//! How deep blocks stand in each other: some drivers' compilers have room for so many and no more.
+//! How deep blocks nest: some drivers' compilers have a limit.
 
 use vyre_foundation::ir::{Block, Node, ProgramParts, walk};
 
 /// The blocks around the innermost line of a program, those of the functions that it calls counted where they are called.
 /// What an emitter puts around a single line comes on top.
 pub(crate) fn nesting(parts: &ProgramParts) -> u32 {
-    // Each function stands above its callers.
+    // Each function is above its callers.
     let mut functions: Vec<u32> = Vec::with_capacity(parts.functions.len());
     for function in &parts.functions {
         functions.push(of_block(&function.body.block, &functions));

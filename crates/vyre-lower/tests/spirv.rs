@@ -16,13 +16,13 @@ use std::process::{Command, Stdio};
 use vyre_foundation::ir::DataType;
 use vyre_foundation::validate::ValidProgram;
 use vyre_generate::{Config, seeded};
-use vyre_lower::floats::{FloatOp, Floats, How};
+use vyre_lower::floats::{FloatOp, FloatStrategy, Floats};
 use vyre_lower::spirv::{Features, LowerError, Options, Shader, lower, lower_for_subgroups};
 
 /// All that modules are asked for, and the lanes of subgroups.
 fn options() -> [(Options, u32); 6] {
     let none = Features::default();
-    let guarded = Floats::default().with(DataType::F32, FloatOp::Fma, How::Guarded);
+    let guarded = Floats::default().with(DataType::F32, FloatOp::Fma, FloatStrategy::Guarded);
     [
         (Options::default(), 0),
         (Options { features: none, floats: Floats::default(), is_volatile: true }, 0),
@@ -212,7 +212,7 @@ fn a_row_of_fma_has_one_guard() {
            store.f32 @y[%i], %r
          }",
     );
-    let floats = Floats::default().with(DataType::F32, FloatOp::Fma, How::Guarded);
+    let floats = Floats::default().with(DataType::F32, FloatOp::Fma, FloatStrategy::Guarded);
     let shader = lower(&program, &Options { floats, ..Options::default() }).expect("it has a module");
     expect_file!["spirv/row.txt"].assert_eq(&shown(&shader));
     // Two rows, each with one look at its results.

@@ -16,7 +16,7 @@ use vyre_foundation::ir::DataType;
 use vyre_foundation::text;
 use vyre_foundation::validate::ValidProgram;
 use vyre_generate::{Config, seeded};
-use vyre_lower::floats::{FloatOp, Floats, How};
+use vyre_lower::floats::{FloatOp, FloatStrategy, Floats};
 use vyre_lower::wgsl::{Form, LowerError, Options, lower};
 
 /// All that shaders are asked for.
@@ -33,9 +33,17 @@ const OPTIONS: [Options; 7] = [
 /// The device's own f32 with everything that can be put around it.
 const GUARDED: Floats = {
     let f32 = DataType::F32;
-    let floats = Floats::NATIVE.with(f32, FloatOp::Add, How::Guarded).with(f32, FloatOp::Mul, How::Guarded);
-    let floats = floats.with(f32, FloatOp::Fma, How::Guarded).with(f32, FloatOp::Div, How::Corrected);
-    floats.with(f32, FloatOp::Sqrt, How::Corrected)
+    let floats = Floats::NATIVE.with(f32, FloatOp::Add, FloatStrategy::Guarded).with(
+        f32,
+        FloatOp::Mul,
+        FloatStrategy::Guarded,
+    );
+    let floats = floats.with(f32, FloatOp::Fma, FloatStrategy::Guarded).with(
+        f32,
+        FloatOp::Div,
+        FloatStrategy::Corrected,
+    );
+    floats.with(f32, FloatOp::Sqrt, FloatStrategy::Corrected)
 };
 
 /// The shader, if naga takes it; `None` for a program that WGSL has no shader for.

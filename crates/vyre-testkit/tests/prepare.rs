@@ -3,17 +3,18 @@
 //! For every target of an emitter, over generated programs and the runs of the file tests. `VYRE_CASES` sets the number of
 //! generated programs: `VYRE_CASES=20000 cargo test --release -p vyre-testkit --test prepare`.
 
-use vyre_foundation::ir::DataType;
+use vyre_foundation::ir::{ComputeOp, DataType, Node, Sweep, collective, walk};
+use vyre_foundation::validate::ValidProgram;
 use vyre_generate::{Case, Config};
-use vyre_lower::floats::{FloatOp, Floats, How};
-use vyre_lower::prepare::{Target, prepare};
+use vyre_lower::floats::{FloatOp, FloatStrategy, Floats};
+use vyre_lower::prepare::{NativeFloats, NativeProducts, Target, prepare};
 use vyre_lower::{ptx, spirv, wgsl};
 use vyre_testkit::property::check;
 use vyre_testkit::{compare, files};
 
 const ALL: spirv::Options = spirv::Options {
     features: spirv::Features::ALL,
-    floats: Floats::NATIVE.with(DataType::F32, FloatOp::Fma, How::Guarded),
+    floats: Floats::NATIVE.with(DataType::F32, FloatOp::Fma, FloatStrategy::Guarded),
     is_volatile: false,
 };
 const NONE: spirv::Options = spirv::Options {
@@ -35,11 +36,38 @@ fn targets() -> [(&'static str, Target<'static>); 7] {
     ]
 }
 
+/// A line that must not reach the emitter: what is native is a promise to it.
+fn illegal(program: &ValidProgram, target: &Target<'_>) -> Option<String> {
+    let mut found = None;
+    let no_floats = matches!(target.floats, NativeFloats::None);
+    let bodies = program.parts().functions.iter().map(|function| &function.body);
+    for body in bodies.chain([&program.parts().body]) {
+        walk(&body.block, |_, _, node| {
+            let is_illegal = match node {
+                Node::Compute { op: ComputeOp::Clamp, .. } | collective!() => true,
+                Node::Compute { ty, .. } | Node::Load { ty, .. } => no_floats && ty.is_float(),
+                Node::Mma { .. } => matches!(target.products, NativeProducts::None),
+                Node::Subgroup { op, .. } => {
+                    !target.exclusive_scans && matches!(op.fold(), Some((Sweep::Exclusive, _)))
+                }
+                _ => false,
+            };
+            if is_illegal {
+                found = Some(format!("{node:?}"));
+            }
+        });
+    }
+    found
+}
+
 /// Whether a case gives the same after it is prepared for each target.
 fn keeps_results(case: &Case) -> Result<(), String> {
     let program = case.valid()?;
     for (name, target) in targets() {
         let prepared = prepare(&program, &target).map_err(|error| format!("{name}: {error}"))?;
+        if let Some(line) = illegal(&prepared.program, &target) {
+            return Err(format!("{name} has no {line}"));
+        }
         let code = |number: u32| match target.numbers_traps {
             true => prepared.traps[number as usize].0,
             false => number,

@@ -61,7 +61,7 @@ pub(super) enum Scalar {
 
 /// A program split at its grid barriers.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct SplitPlan {
     /// What is launched. Each binds the original's buffers that it uses under their bindings, and the state.
     pub segments: Vec<Program>,
     /// What the host does.
@@ -143,7 +143,7 @@ fn place_traps(segments: &[Program], places: &[Place]) -> Vec<Vec<(u32, Place)>>
 }
 
 /// Splits a valid program without calls, whose traps have the places `traps` in the original.
-pub(super) fn split(parts: &ProgramParts, traps: &[Place]) -> Result<Plan, ProgramError> {
+pub(super) fn split(parts: &ProgramParts, traps: &[Place]) -> Result<SplitPlan, ProgramError> {
     let mut splitter = Splitter::new(parts);
     let mut block = parts.body.block.as_slice();
     if let Some(Node::IndirectDispatch { .. }) = block.first() {
@@ -155,7 +155,7 @@ pub(super) fn split(parts: &ProgramParts, traps: &[Place]) -> Result<Plan, Progr
     let mut segments = Vec::new();
     let steps = splitter.emit(&outline, &mut segments)?;
     let traps = place_traps(&segments, traps);
-    Ok(Plan { segments, steps, layout: splitter.layout, first_binding: splitter.first_binding, traps })
+    Ok(SplitPlan { segments, steps, layout: splitter.layout, first_binding: splitter.first_binding, traps })
 }
 
 /// The program's lines, sorted into what segments run and what the host follows.

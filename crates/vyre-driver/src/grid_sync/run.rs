@@ -1,6 +1,6 @@
 //! Runs a split program: the host follows the plan, and the parts run as dispatches.
 
-use super::plan::{Layout, Plan, Scalar, Step, split, trap_places};
+use super::plan::{Layout, Scalar, SplitPlan, Step, split, trap_places};
 use crate::admission::{admit, admit_resident, valid};
 use crate::backend::VyreBackend;
 use crate::config::DispatchConfig;
@@ -52,7 +52,7 @@ pub enum Compiled {
     /// As a whole. `None` where the backend has no pipelines.
     Whole(Option<Arc<dyn CompiledPipeline>>),
     /// As the parts between the grid barriers. The pipelines hold what was compiled.
-    Parts(Arc<Plan>, Vec<Option<Arc<dyn CompiledPipeline>>>),
+    Parts(Arc<SplitPlan>, Vec<Option<Arc<dyn CompiledPipeline>>>),
 }
 
 /// Compiles an admitted launch: as a whole, or as parts where the backend has no native grid barriers for it.
@@ -97,7 +97,7 @@ impl Compiled {
 
 fn dispatch_parts(
     backend: &dyn VyreBackend,
-    plan: &Plan,
+    plan: &SplitPlan,
     admission: &Admission,
     inputs: &[&[u8]],
     config: &DispatchConfig,
@@ -130,7 +130,7 @@ pub fn dispatch_with_grid_sync_split_into(
 
 fn through_host(
     backend: &dyn VyreBackend,
-    plan: &Plan,
+    plan: &SplitPlan,
     admission: &Admission,
     inputs: &[&[u8]],
     config: &DispatchConfig,
@@ -205,7 +205,7 @@ struct Reads<'a, 'r, 'o> {
 
 fn run_fixpoint(
     backend: &dyn VyreBackend,
-    plan: &Plan,
+    plan: &SplitPlan,
     admission: &Admission,
     resources: &[Resource],
     config: &DispatchConfig,
@@ -272,7 +272,7 @@ fn resource_at(resources: &[Resource], at: usize) -> Result<&Resource, BackendEr
 /// The whole detour through resident memory for a caller who has host bytes.
 fn through_resident(
     backend: &dyn VyreBackend,
-    plan: &Plan,
+    plan: &SplitPlan,
     admission: &Admission,
     inputs: &[&[u8]],
     config: &DispatchConfig,
@@ -302,8 +302,8 @@ fn through_resident(
 }
 
 /// The plan of a program with grid barriers, made once for its digest.
-pub fn plan(valid: &ValidProgram) -> Result<Arc<Plan>, BackendError> {
-    static PLANS: LazyLock<PipelineCache<Plan>> = LazyLock::new(|| PipelineCache::new(256));
+pub fn plan(valid: &ValidProgram) -> Result<Arc<SplitPlan>, BackendError> {
+    static PLANS: LazyLock<PipelineCache<SplitPlan>> = LazyLock::new(|| PipelineCache::new(256));
     let program = valid.program();
     let key = PipelineKey { program: program.digest(), backend: "grid sync", version: "1", variant: 0 };
     PLANS.get_or_compile(key, || {
@@ -327,7 +327,7 @@ pub trait Parts {
     fn check(&self) -> Result<(), BackendError>;
 }
 
-impl Plan {
+impl SplitPlan {
     /// Runs the program as its parts; an empty grid runs nothing.
     pub fn run(&self, grid: [u32; 3], parts: &mut dyn Parts) -> Result<(), BackendError> {
         if !grid.contains(&0) {
@@ -502,7 +502,7 @@ impl<'a> Pace<'a> {
 /// What both strategies of running the parts share.
 struct Launcher<'a> {
     backend: &'a dyn VyreBackend,
-    plan: &'a Plan,
+    plan: &'a SplitPlan,
     admission: &'a Admission,
     pace: Pace<'a>,
 }

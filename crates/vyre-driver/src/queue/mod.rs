@@ -5,7 +5,7 @@
 //!
 //! Everything that a caller asks for becomes one [`Work`]: clear, upload, launch, repeat, read back, in that order and with
 //! one wait at the end. A dispatch of host bytes, a sequence of resident steps and a plain upload differ only in what
-//! their work contains. A device that works in the host's memory ([`Queue::IN_PLACE`]) gets the caller's bytes as operands of
+//! their work contains. A device that works in the host's memory ([`Queue::IN_PLACE`]) gets the caller's bytes as buffers of
 //! the launch, so nothing is uploaded or read back.
 
 mod backend;
@@ -30,7 +30,7 @@ pub trait Queue: Send + Sync + Sized + 'static {
     /// A compiled program. It holds its machine code, so that nothing compiles it again.
     type Kernel: Send + Sync + 'static;
 
-    /// Whether launches run in the host's memory. Then they get host bytes where they are: see [`Operand`].
+    /// Whether launches run in the host's memory. Then they get host bytes where they are: see [`BoundBuffer`].
     const IN_PLACE: bool = false;
 
     /// What the device is. It stays the same for as long as the device is open.
@@ -132,9 +132,9 @@ pub struct Work<'a, Q: Queue> {
     /// Bytes that go to memory, at an offset.
     pub uploads: Vec<(&'a Q::Memory, usize, &'a [u8])>,
     /// Launches, one after the other: each sees what those before it wrote.
-    pub launches: Vec<Launch<'a, Q>>,
+    pub launches: Vec<KernelLaunch<'a, Q>>,
     /// Launches that are repeated as a whole.
-    pub repeated: Vec<Launch<'a, Q>>,
+    pub repeated: Vec<KernelLaunch<'a, Q>>,
     /// How often.
     pub repeat_count: u32,
     /// Whether the caller wants the time on the device's clock. Where that costs nothing it may be reported anyway.
@@ -172,27 +172,29 @@ impl<Q: Queue> Work<'_, Q> {
 }
 
 /// One launch of a kernel. Its grid has no zeros.
-pub struct Launch<'a, Q: Queue> {
+pub struct KernelLaunch<'a, Q: Queue> {
     /// What runs.
     pub kernel: Arc<Q::Kernel>,
     /// The program that the kernel was compiled from, its grid, and the sizes of its buffers.
     pub admission: &'a Admission,
     /// The bound buffers by ascending binding.
-    pub buffers: Vec<Operand<'a, Q>>,
+    pub buffers: Vec<BoundBuffer<'a, Q>>,
 }
 
-impl<'a, Q: Queue> Launch<'a, Q> {
+impl<'a, Q: Queue> KernelLaunch<'a, Q> {
     /// The bound buffers of a device that does not run in place.
     pub fn memories(&self) -> impl ExactSizeIterator<Item = &'a Q::Memory> {
-        self.buffers.iter().map(|operand| match operand {
-            Operand::Memory(memory) => *memory,
-            Operand::Read(_) | Operand::Write(_) => unreachable!("only for devices with `Queue::IN_PLACE`"),
+        self.buffers.iter().map(|buffer| match buffer {
+            BoundBuffer::Memory(memory) => *memory,
+            BoundBuffer::Read(_) | BoundBuffer::Write(_) => {
+                unreachable!("only for devices with `Queue::IN_PLACE`")
+            }
         })
     }
 }
 
 /// A buffer that a launch binds.
-pub enum Operand<'a, Q: Queue> {
+pub enum BoundBuffer<'a, Q: Queue> {
     /// Memory of the device.
     Memory(&'a Q::Memory),
     /// The caller's bytes, which the program only reads. For devices with [`Queue::IN_PLACE`].

@@ -49,6 +49,8 @@ pub(super) fn start<Q: Queue>(
         }
         Ok(queue) => {
             let (backend, program) = (backend.clone(), program.clone());
+            // A device that is shut down meanwhile keeps its threads until this one's turn has come.
+            let held = Arc::clone(&queue);
             queue.spawn(Box::new(move || {
                 finished.0.begun.store(true, Ordering::Release);
                 let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
@@ -56,7 +58,7 @@ pub(super) fn start<Q: Queue>(
                 let result = run::dispatch(&backend, &program, &inputs, &config, (start, false), slots);
                 // The receiver is gone if the handle was dropped.
                 let _ = sender.send(result.map(|timed| timed.outputs));
-                drop(finished);
+                drop((finished, held));
             }))?;
         }
     }

@@ -1,7 +1,7 @@
 //! From calls of the contract to submissions.
 
 use super::backend::{QueueBackend, Resident};
-use super::{About, Launch, Operand, Queue, Read, Stop, Times, Work};
+use super::{About, BoundBuffer, KernelLaunch, Queue, Read, Stop, Times, Work};
 use crate::admission::{admit, admit_resident, valid};
 use crate::config::DispatchConfig;
 use crate::defaults;
@@ -96,7 +96,7 @@ fn by_copies<Q: Queue>(
             work.reads.push(Read { memory, offset: 0, byte_len: plan.byte_len, out });
         }
     }
-    work.launches.extend(launch_of(kernel, admission, memories.iter().map(Operand::Memory).collect()));
+    work.launches.extend(launch_of(kernel, admission, memories.iter().map(BoundBuffer::Memory).collect()));
     match queue.submit(work, stop) {
         Ok(times) => Ok((outputs, times)),
         Err(error) => {
@@ -127,8 +127,8 @@ fn in_place<Q: Queue>(
     let mut buffers = Vec::with_capacity(own.len());
     for (bytes, plan) in own.iter_mut().zip(&admission.bindings) {
         buffers.push(match (bytes, plan.input) {
-            (Some(bytes), _) => Operand::Write(Cell::from_mut(&mut bytes[..]).as_slice_of_cells()),
-            (None, input) => Operand::Read(inputs[input.expect("what is read has an input")]),
+            (Some(bytes), _) => BoundBuffer::Write(Cell::from_mut(&mut bytes[..]).as_slice_of_cells()),
+            (None, input) => BoundBuffer::Read(inputs[input.expect("what is read has an input")]),
         });
     }
     let mut work = Work { timed, ..Work::none() };
@@ -195,9 +195,9 @@ pub(super) fn make_room(out: &mut Vec<u8>, byte_len: usize, what: &str) -> Resul
 fn launch_of<'a, Q: Queue>(
     kernel: Arc<Q::Kernel>,
     admission: &'a Admission,
-    buffers: Vec<Operand<'a, Q>>,
-) -> Option<Launch<'a, Q>> {
-    (!admission.grid.contains(&0)).then(|| Launch { kernel, admission, buffers })
+    buffers: Vec<BoundBuffer<'a, Q>>,
+) -> Option<KernelLaunch<'a, Q>> {
+    (!admission.grid.contains(&0)).then(|| KernelLaunch { kernel, admission, buffers })
 }
 
 /// The kernel of a launch that runs as a whole; `None` if it has grid barriers, and not all of its workgroups can be on the
@@ -256,11 +256,11 @@ enum Bound<'s, Q: Queue> {
 }
 
 impl<Q: Queue> Bound<'_, Q> {
-    fn operand(&self) -> Operand<'_, Q> {
+    fn buffer(&self) -> BoundBuffer<'_, Q> {
         match self {
-            Bound::Resident(pinned) => Operand::Memory(&pinned.memory().memory),
-            Bound::Travelling(memory, _) => Operand::Memory(memory),
-            Bound::InPlace(bytes) => Operand::Read(bytes),
+            Bound::Resident(pinned) => BoundBuffer::Memory(&pinned.memory().memory),
+            Bound::Travelling(memory, _) => BoundBuffer::Memory(memory),
+            Bound::InPlace(bytes) => BoundBuffer::Read(bytes),
         }
     }
 
@@ -324,8 +324,8 @@ impl<'s, Q: Queue> Step<'s, Q> {
         Ok(Step { admission, kernel, bound })
     }
 
-    fn launch(&self) -> Option<Launch<'_, Q>> {
-        let buffers = self.bound.iter().map(Bound::operand).collect();
+    fn launch(&self) -> Option<KernelLaunch<'_, Q>> {
+        let buffers = self.bound.iter().map(Bound::buffer).collect();
         launch_of(Arc::clone(&self.kernel), &self.admission, buffers)
     }
 

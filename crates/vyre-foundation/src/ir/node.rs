@@ -185,7 +185,7 @@ impl MemoryOrdering {
 
 impl From<SyncOp> for MemoryOrdering {
     fn from(op: SyncOp) -> MemoryOrdering {
-        op.info().together.unwrap_or(MemoryOrdering::Workgroup)
+        op.together().unwrap_or(MemoryOrdering::Workgroup)
     }
 }
 
@@ -424,6 +424,15 @@ macro_rules! declare {
                 }
             }
 
+            /// Calls `f` with every element this line reads or writes, a buffer and its index, in textual order.
+            #[inline]
+            pub fn for_each_element(&self, mut f: impl FnMut(BufferId, Operand)) {
+                let mut named = None;
+                match self {
+                    $( Node::$line $({ $($field,)* .. })? => { $($($field.elements(&mut named, &mut f);)*)? } )*
+                }
+            }
+
             /// Calls `f` with every buffer this line names, in textual order.
             #[inline]
             pub fn for_each_buffer_mut(&mut self, mut f: impl FnMut(&mut BufferId)) {
@@ -442,19 +451,19 @@ impl Node {
     /// What the line does besides giving its result.
     #[inline]
     pub const fn effect(&self) -> Effect {
-        self.op().info().effect
+        self.op().effect()
     }
 
     /// The lanes that take part in the line together; `None` where each is by itself.
     #[inline]
     pub const fn together(&self) -> Option<MemoryOrdering> {
-        self.op().info().together
+        self.op().together()
     }
 
     /// The type suffix of the line's op, or the type that a `var` declares; `None` where the op takes none.
     #[inline]
     pub fn suffix(&self) -> Option<DataType> {
-        if self.op().info().types.is_empty() { None } else { self.ty() }
+        if self.op().has_suffix() { self.ty() } else { None }
     }
 
     /// The type of the value this line assigns; `None` for none, and for calls, whose type the callee declares.
@@ -477,20 +486,6 @@ impl Node {
             Node::Get { index, .. } | Node::Set { index, .. } => *index,
             _ => None,
         }
-    }
-
-    /// Calls `f` with every element this line reads or writes, a buffer and its index, in textual order.
-    #[inline]
-    pub fn for_each_element(&self, mut f: impl FnMut(BufferId, Operand)) {
-        // Indices are the first operands, in the order of their buffers. Who names a buffer as a whole has no operands.
-        let mut indices = SmallVec::<[Operand; 4]>::new();
-        self.for_each_operand(|operand| indices.push(operand));
-        let mut indices = indices.into_iter();
-        self.for_each_buffer(|buffer| {
-            if let Some(index) = indices.next() {
-                f(buffer, index);
-            }
-        });
     }
 
     /// The buffer this line names, the first of several: the one that it writes, if it writes any.

@@ -172,6 +172,24 @@ macro_rules! ops {
                 /// Every op of the group, in table order.
                 pub const ALL: &'static [$group] = &[$( $group::$variant, )*];
 
+                /// What the op does besides giving its result.
+                #[inline]
+                pub const fn effect(self) -> Effect {
+                    match self { $( $group::$variant => effect!($($effect)? $effects), )* }
+                }
+
+                /// The lanes that take part together; `None` where each lane is by itself.
+                #[inline]
+                pub const fn together(self) -> Option<MemoryOrdering> {
+                    match self { $( $group::$variant => lanes!($($taker)? $takers), )* }
+                }
+
+                /// Whether it takes a type suffix.
+                #[inline]
+                pub const fn has_suffix(self) -> bool {
+                    match self { $( $group::$variant => !TypeSet::$types.is_empty(), )* }
+                }
+
                 /// The op's row of the table.
                 #[inline]
                 pub const fn info(self) -> &'static OpInfo {
@@ -200,6 +218,24 @@ macro_rules! ops {
         pub enum OpId { $( $(#[$meta])* $group($group), )* }
 
         impl OpId {
+            /// What the op does besides giving its result.
+            #[inline]
+            pub const fn effect(self) -> Effect {
+                match self { $( OpId::$group(op) => op.effect(), )* }
+            }
+
+            /// The lanes that take part together; `None` where each lane is by itself.
+            #[inline]
+            pub const fn together(self) -> Option<MemoryOrdering> {
+                match self { $( OpId::$group(op) => op.together(), )* }
+            }
+
+            /// Whether it takes a type suffix.
+            #[inline]
+            pub const fn has_suffix(self) -> bool {
+                match self { $( OpId::$group(op) => op.has_suffix(), )* }
+            }
+
             /// The op's row of the table.
             #[inline]
             pub const fn info(self) -> &'static OpInfo {
@@ -227,7 +263,7 @@ macro_rules! ops {
 impl OpId {
     /// Whether all lanes of the grid take part: a grid barrier or a collective.
     pub const fn is_grid_wide(self) -> bool {
-        matches!(self.info().together, Some(MemoryOrdering::GridSync))
+        matches!(self.together(), Some(MemoryOrdering::GridSync))
     }
 }
 

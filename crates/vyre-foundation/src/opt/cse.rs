@@ -124,9 +124,15 @@ impl Cse {
         // No line has a number so high: `NODES_MAX` values and literals stay far apart.
         const NO_OPERAND: u32 = 1 << 31;
         let mut args = [NO_OPERAND; 4];
-        let version = match node.effect() {
-            Effect::Pure | Effect::Exchanges => 0,
-            Effect::Reads => node.buffer().map_or(0, |buffer| self.versions.of(Slot::Buffer(buffer))),
+        let (of, version) = match node.effect() {
+            Effect::Pure | Effect::Exchanges => match node {
+                Node::Builtin { axis, .. } => (axis.map_or(0, |axis| axis.index() as u32), 0),
+                other => (other.buffer().map_or(0, |buffer| buffer.0), 0),
+            },
+            Effect::Reads => {
+                let buffer = node.buffer()?;
+                (buffer.0, self.versions.of(Slot::Buffer(buffer)))
+            }
             Effect::Writes
             | Effect::Gets
             | Effect::Sets
@@ -149,10 +155,6 @@ impl Cse {
         {
             args.swap(0, 1);
         }
-        let of = match node {
-            Node::Builtin { axis, .. } => axis.map_or(0, |axis| axis.index() as u32),
-            other => other.buffer().map_or(0, |buffer| buffer.0),
-        };
         let ty = node.suffix().unwrap_or(DataType::U32);
         Some(Key { op: node.op().info().tag, ty, of, version, args })
     }

@@ -7,7 +7,7 @@
 use super::{WireError, line};
 use crate::ir::{
     Args, Axis, Block, Body, Buffer, BufferId, BufferKind, DataType, Function, FunctionId, Literal, Local,
-    Name, Node, OpId, Operand, ProgramParts, ReduceOp, Tile, Value, is_name,
+    Name, OpId, Operand, ProgramParts, ReduceOp, Tile, Value, is_name,
 };
 use crate::limits;
 use smallvec::SmallVec;
@@ -39,25 +39,18 @@ struct Scope {
 /// How many lines each block of a line has.
 type Lengths = SmallVec<[usize; 2]>;
 
-/// A block being read, of the line before it; the outermost has none.
+/// A block being read: of the last line of the block below, if there is one.
 struct Open {
     block: Block,
     left: usize,
-    line: Option<Waiting>,
-}
-
-/// A line whose blocks are being read.
-struct Waiting {
-    node: Node,
-    /// How many lines its blocks have, the last one first.
-    lengths: Lengths,
-    /// Which of its blocks is being read.
+    /// Which of its line's blocks it is, and the lengths of those behind it, the last one first.
     at: usize,
+    behind: Lengths,
 }
 
 impl Open {
-    fn new(lines: usize, line: Option<Waiting>) -> Open {
-        Open { block: Block::with_capacity(lines), left: lines, line }
+    fn new(lines: usize, at: usize, behind: Lengths) -> Open {
+        Open { block: Block::with_capacity(lines), left: lines, at, behind }
     }
 }
 
@@ -144,33 +137,30 @@ impl<'a> Reader<'a> {
     }
 
     fn block(&mut self) -> Result<Block> {
-        let mut top = Open::new(self.lines()?, None);
+        let mut top = Open::new(self.lines()?, 0, Lengths::new());
         let mut below: Vec<Open> = Vec::new();
         loop {
             while top.left == 0 {
-                let Some(mut line) = top.line else { return Ok(top.block) };
-                let place = line.node.blocks_mut().nth(line.at);
-                *place.expect("it announced so many blocks") = top.block;
-                if let Some(lines) = line.lengths.pop() {
-                    line.at += 1;
-                    top = Open::new(lines, Some(line));
-                    continue;
+                let Some(around) = below.last_mut() else { return Ok(top.block) };
+                let place = around.block.last_mut().and_then(|line| line.blocks_mut().nth(top.at));
+                *place.expect("the line announced the block") = top.block;
+                match top.behind.pop() {
+                    Some(lines) => top = Open::new(lines, top.at + 1, top.behind),
+                    None => top = below.pop().expect("seen above"),
                 }
-                top = below.pop().expect("a line's block is nested in another");
-                top.block.push(line.node);
             }
             top.left -= 1;
             self.lines_owed -= 1;
             let op = self.tagged("an op", OpId::from_tag)?;
             let node = line::read(op, self)?;
+            top.block.push(node);
+            if self.announced.is_empty() {
+                continue;
+            }
             let mut lengths = std::mem::take(&mut self.announced);
             lengths.reverse();
-            let Some(lines) = lengths.pop() else {
-                top.block.push(node);
-                continue;
-            };
-            let inner = Open::new(lines, Some(Waiting { node, lengths, at: 0 }));
-            below.push(std::mem::replace(&mut top, inner));
+            let lines = lengths.pop().unwrap_or(0);
+            below.push(std::mem::replace(&mut top, Open::new(lines, 0, lengths)));
             self.check_limit("blocks in each other", below.len() as u64, limits::NESTING_MAX as u64)?;
         }
     }

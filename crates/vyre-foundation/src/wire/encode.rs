@@ -68,9 +68,9 @@ impl Writer {
                 open.pop();
                 continue;
             };
-            let row = node.op().info();
-            self.byte(row.tag);
-            line::write(node, row, self);
+            let op = node.op();
+            self.byte(op.info().tag);
+            line::write(node, op, self);
             // The first block of the line is written first, so it must lie on top.
             let above = open.len();
             open.extend(node.blocks().map(|block| block.iter()));

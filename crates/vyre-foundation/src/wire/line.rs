@@ -4,24 +4,26 @@
 use super::decode::{Reader, Result};
 use super::encode::Writer;
 use crate::ir::{
-    Args, Axis, Block, BufferId, ControlOp, DataType, FunctionId, Local, Node, OpId, OpInfo, Operand, ReadOp,
+    Args, Axis, Block, BufferId, ControlOp, DataType, FunctionId, Local, Node, OpId, Operand, ReadOp,
     ReduceOp, SyncOp, Tile, Value, WriteOp, lines,
 };
 
-/// A field of a line whose op has that row.
+/// A field of a line that is that op.
 trait Field: Sized {
-    fn write(&self, row: &OpInfo, to: &mut Writer);
-    fn read(row: &OpInfo, from: &mut Reader<'_>) -> Result<Self>;
+    fn write(&self, op: OpId, to: &mut Writer);
+    fn read(op: OpId, from: &mut Reader<'_>) -> Result<Self>;
 }
 
 macro_rules! fields {
     ($($ty:ty: |$field:ident, $to:ident| $write:expr, |$from:ident| $read:expr;)*) => { $(
         impl Field for $ty {
-            fn write(&self, _: &OpInfo, $to: &mut Writer) {
+            #[inline]
+            fn write(&self, _: OpId, $to: &mut Writer) {
                 let $field = self;
                 $write;
             }
-            fn read(_: &OpInfo, $from: &mut Reader<'_>) -> Result<Self> {
+            #[inline]
+            fn read(_: OpId, $from: &mut Reader<'_>) -> Result<Self> {
                 $read
             }
         }
@@ -49,16 +51,18 @@ fields! {
 
 /// Written where the op has a suffix in text; sealing has fixed the others.
 impl Field for DataType {
-    fn write(&self, row: &OpInfo, to: &mut Writer) {
-        if !row.types.is_empty() {
+    #[inline]
+    fn write(&self, op: OpId, to: &mut Writer) {
+        if op.has_suffix() {
             to.ty(*self);
         }
     }
-    fn read(row: &OpInfo, from: &mut Reader<'_>) -> Result<DataType> {
-        if row.types.is_empty() {
-            return Ok(row.result.under(DataType::U32).unwrap_or(DataType::U32));
+    #[inline]
+    fn read(op: OpId, from: &mut Reader<'_>) -> Result<DataType> {
+        if op.has_suffix() {
+            return from.ty();
         }
-        from.ty()
+        Ok(op.info().result.under(DataType::U32).unwrap_or(DataType::U32))
     }
 }
 
@@ -74,19 +78,20 @@ macro_rules! form {
         $({ $([$op:ident : $group:ty])? $($field:ident : $ty:ty),* })?;
     )*) => {
         /// Writes what follows a line's tag: its fields, and how many lines its blocks have.
-        pub(super) fn write(node: &Node, row: &OpInfo, to: &mut Writer) {
+        #[inline]
+        pub(super) fn write(node: &Node, id: OpId, to: &mut Writer) {
             match node {
-                $( Node::$line $({ $($field,)* .. })? => { $($($field.write(row, to);)*)? } )*
+                $( Node::$line $({ $($field,)* .. })? => { $($($field.write(id, to);)*)? } )*
             }
         }
 
         /// Reads the fields of a line with that op. Its blocks are empty, and the reader knows how many lines they have.
+        #[inline]
         #[allow(clippy::useless_conversion)] // Most groups of ops are their own field.
         pub(super) fn read(id: OpId, from: &mut Reader<'_>) -> Result<Node> {
-            let row = id.info();
             Ok(match id {
                 $( pattern!([$($id)*] $([$($from)*])?) => Node::$line $({
-                    $($op: $op.into(),)? $($field: Field::read(row, from)?,)*
+                    $($op: $op.into(),)? $($field: Field::read(id, from)?,)*
                 })?, )*
             })
         }

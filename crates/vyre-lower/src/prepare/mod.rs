@@ -1,6 +1,6 @@
 //! From a valid program to the program that an emitter sees.
 //!
-//! [`prepare`] is the only way there, for every emitter, and it takes these steps in this order:
+//! [`prepare`] is the only path between them, for every emitter, and it takes these steps in this order:
 //!
 //! | step | what it does | who asks for it |
 //! | --- | --- | --- |

@@ -85,9 +85,9 @@ pub(super) struct Emit<'a> {
     pub(super) coarse: &'a Coarse,
     /// The lane of this thread that is being emitted.
     pub(super) lane: usize,
-    /// Whether this lane goes its own way.
+    /// Whether this lane runs apart from the thread's others.
     alone: bool,
-    /// By lane. What lanes share stands with the first.
+    /// By lane. What lanes share is stored with the first.
     pub(super) values: Vec<Vec<Reg>>,
     locals: Vec<Vec<Place>>,
     /// The place along x of the thread's first lane in the grid, where it is not the thread's own.
@@ -108,20 +108,20 @@ pub(super) struct Emit<'a> {
     pub(super) counters: Vec<u32>,
     /// Values that are a byte of a word: its register, and which byte.
     pub(super) pieces: Vec<Option<(Reg, u32)>>,
-    /// Integers that are surely no choice between 1 and 0.
-    pub(super) solid: Vec<bool>,
+    /// Integers that are known not to be a select between 1 and 0.
+    pub(super) not_bool_select: Vec<bool>,
     /// Registers of f64 that are NaN where one of f32 is, which is asked at twice the rate.
     pub(super) widened: HashMap<Reg, Reg>,
     /// The part of a tile product that is in registers.
     pub(super) held: Option<Held>,
-    /// Whether a tile product may be under way.
+    /// Whether a tile product may be in flight.
     pub(super) pending: bool,
     /// The factors of those that may be, the oldest first.
     pub(super) reading: Vec<[BufferId; 2]>,
-    /// Copies that may be under way.
+    /// Copies that may be in flight.
     pub(super) copies: Copies,
-    /// Whether this lane stored to shared memory what tile products of four warps may not see yet.
-    pub(super) unshown: bool,
+    /// Whether this lane stored to shared memory without a fence that orders it before tile products of four warps.
+    pub(super) needs_proxy_fence: bool,
     /// How tile products use shared memory.
     pub(super) layout: &'a Layout,
     /// Which neighbours are accessed together.
@@ -172,13 +172,13 @@ impl<'a> Emit<'a> {
             labels: 0,
             counters: vec![0; parts.body.values.len()],
             pieces: vec![None; parts.body.values.len()],
-            solid: vec![false; parts.body.values.len()],
+            not_bool_select: vec![false; parts.body.values.len()],
             widened: HashMap::new(),
             held: None,
             pending: false,
             reading: Vec::new(),
             copies: Copies::default(),
-            unshown: true,
+            needs_proxy_fence: true,
             layout,
             neighbours,
             taken: HashSet::new(),
@@ -315,7 +315,7 @@ impl<'a> Emit<'a> {
         format!("%{}{}", width.letter(), *count - 1)
     }
 
-    /// A new register of `width` that `text` assigns; `{}` in it stands for the register.
+    /// A new register of `width` that `text` assigns; `{}` in it is the register.
     pub(super) fn assign(&mut self, width: Width, text: &str) -> Reg {
         let reg = self.register(width);
         self.line(&format!("{};", text.replacen("{}", &reg, 1)));
@@ -378,7 +378,7 @@ impl<'a> Emit<'a> {
         }
     }
 
-    /// The lane that an operand stands with.
+    /// The lane that an operand is stored with.
     fn lane_of(&self, operand: Operand) -> usize {
         if self.coarse.shape(operand) == Shape::Uniform { 0 } else { self.lane }
     }
@@ -404,11 +404,11 @@ impl<'a> Emit<'a> {
             }
             self.site += u32::from(!matches!(node, Node::If { .. } | Node::For { .. }));
         }
-        // Where blocks meet, nothing is left to show.
-        self.show();
+        // No store is left to fence where blocks join.
+        self.fence_stores();
     }
 
-    /// The lanes of this thread for which a line is emitted: all, or one where they share it or go their own ways.
+    /// The lanes of this thread for which a line is emitted: all, or one where they share it or are divergent.
     pub(super) fn lanes_of(&self, node: &Node) -> Range<usize> {
         let all = !self.alone && self.coarse.is_repeated(node);
         if all { 0..self.coarse.lanes as usize } else { self.lane..self.lane + 1 }
@@ -430,7 +430,7 @@ impl<'a> Emit<'a> {
         match node {
             Node::Compute { result, op, ty, args } => {
                 let reg = self.compute(*op, *ty, args);
-                self.solid[result.index()] = self.is_solid(*op, args);
+                self.not_bool_select[result.index()] = self.is_not_bool_select(*op, args);
                 self.bind(*result, reg);
             }
             Node::Builtin { result, op, axis } => {
@@ -443,7 +443,7 @@ impl<'a> Emit<'a> {
             }
             Node::Load { result, ty, buffer, index } => {
                 let reg = self.load(*ty, *buffer, *index);
-                self.solid[result.index()] = true;
+                self.not_bool_select[result.index()] = true;
                 self.bind(*result, reg);
             }
             Node::UniformLoad { result, ty, buffer, index } => {

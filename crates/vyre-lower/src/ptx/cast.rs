@@ -132,15 +132,15 @@ impl Emit<'_> {
     }
 
     pub(super) fn bitcast(&mut self, to: DataType, from: DataType, x: &str) -> Reg {
-        let shown = self.observe(from, x);
+        let observed = self.observe(from, x);
         match (Width::of(to), Width::of(from)) {
-            (Width::B32, Width::B16) => self.op(Width::B32, "cvt.u32.u16", &[&shown]),
-            (Width::B16, Width::B32) => self.op(Width::B16, "cvt.u16.u32", &[&shown]),
-            _ => shown,
+            (Width::B32, Width::B16) => self.op(Width::B32, "cvt.u32.u16", &[&observed]),
+            (Width::B16, Width::B32) => self.op(Width::B16, "cvt.u16.u32", &[&observed]),
+            _ => observed,
         }
     }
 
-    /// The value as storage and bitcasts show it: every NaN is the canonical one.
+    /// The value as it is observed in storage and by bitcasts: every NaN is the canonical one.
     pub(super) fn observe(&mut self, ty: DataType, x: &str) -> Reg {
         let Some(canonical) = ty.canonical_nan() else { return x.into() };
         let nan = self.is_nan(ty, x);

@@ -1,10 +1,10 @@
 //! Several lanes in one thread.
 //!
 //! A thread that runs four neighbours along x reads and writes 16 bytes at once and has four chains of arithmetic in
-//! flight. Lanes that never meet may run in any order, also line by line beside each other, so a program without barriers,
+//! flight. Lanes that never wait for each other may run in any order, also line by line beside each other, so a program without barriers,
 //! subgroups and workgroup memory can be run so. Where a condition on the lanes' places (`id < len`, most often) divides
-//! them, the thread starts again and takes them one by one, which is why such a condition may only stand before everything
-//! that has an effect. Where their data divide them, each takes its own way in turn, as far as the branch goes.
+//! them, the thread starts again and takes them one by one, which is why such a condition may only come before everything
+//! that has an effect. Where their data make them divergent, they run one after the other up to the end of the branch.
 //!
 //! Not here: lanes whose data divide them for long or with effects, by loops and stores. They stay one to a thread, as the
 //! hardware wants them.
@@ -131,7 +131,7 @@ impl Coarse {
         block.iter().map(of).sum()
     }
 
-    /// One walk that finds more values and locals to differ; false once there are none. `apart` where lanes go their own ways.
+    /// One walk that finds more values and locals to differ; false once there are none. `apart` where lanes are divergent.
     fn spread(&mut self, block: &Block, apart: bool) -> bool {
         let mut changed = false;
         for node in block {
@@ -182,7 +182,7 @@ impl Coarse {
         }
     }
 
-    /// Whether flow can be shared: `effect` tells whether something before may have had one.
+    /// Whether flow can be shared: `effect` is whether something before may have had one.
     fn is_possible(&self, block: &Block, depth: usize, effect: &mut bool) -> bool {
         block.iter().all(|node| match node {
             Node::If { cond, then, otherwise } if self.shape(*cond) == Shape::Data => {

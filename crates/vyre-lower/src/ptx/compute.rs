@@ -22,7 +22,7 @@ impl Emit<'_> {
                 *reg = self.opaque(self.type_of(*arg), reg);
             }
         }
-        if op == ComputeOp::Bitcast && ty.is_float() && !self.all_solid(args) {
+        if op == ComputeOp::Bitcast && ty.is_float() && !self.are_not_bool_selects(args) {
             regs[0] = self.opaque(source, &regs[0]);
         }
         if op == ComputeOp::Shr && ty.is_signed() && Width::of(ty) == Width::B32 {
@@ -40,15 +40,17 @@ impl Emit<'_> {
         }
     }
 
-    /// Whether a result is surely no choice between 1 and 0. `ptxas` takes one whose bits a float shows for the integer,
-    /// and converts, rounds and negates that.
-    pub(super) fn is_solid(&self, op: ComputeOp, args: &[Operand]) -> bool {
+    /// Whether a result is known not to be a select between 1 and 0. `ptxas` miscompiles such a select whose bits become a
+    /// float: it converts, rounds and negates the integer.
+    pub(super) fn is_not_bool_select(&self, op: ComputeOp, args: &[Operand]) -> bool {
         let source = self.type_of(args[0]);
-        op != ComputeOp::Select && source != DataType::Bool && (source.is_float() || self.all_solid(args))
+        op != ComputeOp::Select
+            && source != DataType::Bool
+            && (source.is_float() || self.are_not_bool_selects(args))
     }
 
-    fn all_solid(&self, args: &[Operand]) -> bool {
-        args.iter().all(|arg| arg.value().is_none_or(|value| self.solid[value.index()]))
+    fn are_not_bool_selects(&self, args: &[Operand]) -> bool {
+        args.iter().all(|arg| arg.value().is_none_or(|value| self.not_bool_select[value.index()]))
     }
 
     /// An op of two operands of its own type, on registers.
@@ -56,8 +58,8 @@ impl Emit<'_> {
         if ty.is_float() { self.float(op, ty, &[a, b]) } else { self.integer(op, ty, &[a, b]) }
     }
 
-    /// `min` and `max` whose literals `ptxas` misreads. NaN gives way to a number, but is taken for a bound, and the
-    /// sign of the result then for known. From -0 to 1 is taken for from 0 to 1.
+    /// `min` and `max` whose literals `ptxas` misreads. A NaN loses against a number, but `ptxas` takes it for a bound
+    /// and derives the sign of the result from it. From -0 to 1 is taken for from 0 to 1.
     fn bounded(&mut self, op: ComputeOp, ty: DataType, args: &[Operand]) -> Reg {
         let is = |arg: &Operand, test: fn(Literal) -> bool| matches!(arg, Operand::Literal(x) if test(*x));
         let numbers: Vec<Operand> = args.iter().copied().filter(|arg| !is(arg, is_nan)).collect();
@@ -323,7 +325,7 @@ impl Emit<'_> {
             ComputeOp::Trunc => to_integer("rzi"),
             ComputeOp::Round => to_integer("rni"),
             ComputeOp::IsNan => return self.is_nan(ty, args[0]),
-            other => unreachable!("validated: {other:?} is not of floats, or has an arm above"),
+            other => unreachable!("validated: {other:?} is not of floats, or handled above"),
         };
         self.op(width, &name, args)
     }

@@ -3,9 +3,9 @@
 //! Sixteen bytes that are loaded and then stored to a factor's buffer need no register in between: `cp.async` moves them, and
 //! fills with zeros what does not exist. The load is emitted all the same, and `ptxas` drops it where nothing else asks for
 //! it. Copies to one buffer are a group. The tile product that reads a buffer waits for its group and those before it;
-//! later ones, for later products, stay under way. Whatever else could tell that a copy has not happened yet waits for all.
+//! later ones, for later products, stay in flight. Whatever else could observe that a copy has not happened yet waits for all.
 //!
-//! Copies have no order among themselves, so two of the same lane that may meet are never under way together.
+//! Copies have no order among themselves, so two of the same lane that may overlap are never in flight together.
 
 use super::body::{Emit, Reg, Width};
 use crate::index::Affine;
@@ -21,7 +21,7 @@ struct Origin {
     conditional: bool,
 }
 
-/// Copies that may be under way, of this lane.
+/// Copies that may be in flight, of this lane.
 #[derive(Default)]
 pub(super) struct Copies {
     /// By the first word.
@@ -57,11 +57,11 @@ impl Emit<'_> {
             return false;
         };
         let (from, first, conditional) = (origin.buffer, origin.first.clone(), origin.conditional);
-        let meets = match &self.copies.open {
+        let overlaps = match &self.copies.open {
             Some((open, lines)) if *open == buffer => !lines.iter().all(|other| line.is_apart_from(other)),
             _ => self.copies.groups.contains(&buffer),
         };
-        if meets {
+        if overlaps {
             self.finish_copies();
         }
         if self.copies.open.as_ref().is_none_or(|(open, _)| *open != buffer) {
@@ -90,7 +90,7 @@ impl Emit<'_> {
         if self.copies.write(buffer) {
             self.finish_copies();
         }
-        self.unshown |= self.layout.is_exchanged(buffer);
+        self.needs_proxy_fence |= self.layout.is_exchanged(buffer);
     }
 
     fn close_group(&mut self) {
@@ -108,7 +108,7 @@ impl Emit<'_> {
             groups.drain(..=last);
             let later = groups.len();
             self.line(&format!("cp.async.wait_group {later};"));
-            self.unshown = true;
+            self.needs_proxy_fence = true;
         }
     }
 
@@ -117,7 +117,7 @@ impl Emit<'_> {
         if self.copies.open.take().is_some() || !self.copies.groups.is_empty() {
             self.line("cp.async.wait_all;");
             self.copies.groups.clear();
-            self.unshown = true;
+            self.needs_proxy_fence = true;
         }
     }
 

@@ -97,7 +97,7 @@ impl Emit<'_> {
         self.line(&format!("{guard}{to}.b{bits} [{address}], {value};"));
     }
 
-    /// A value as it is stored. Workgroup memory shows its bits to nobody but its own lanes, as registers do.
+    /// A value as it is stored. The bits in workgroup memory are observed by its own lanes alone, as those in registers.
     pub(super) fn stored(&mut self, ty: DataType, buffer: BufferId, value: Operand) -> Reg {
         let value = self.operand(value);
         match space(self.parts, buffer) {

@@ -5,6 +5,12 @@
 //! and an integer there. f16 adds and multiplies natively; bf16 goes through f32, which is wide enough that rounding twice
 //! changes nothing. Every NaN becomes canonical where it can be seen, because the hardware's own is another one.
 //!
+//! What reaches it ([`Options::target`] asks for this form): no calls, and of the ops
+//!
+//! - all of a lane's own values but `clamp` and `rem` of floats, loads, stores, atomics, control flow and traps with numbers;
+//! - barriers of all kinds, also of the grid, `uniform_load`, and all subgroup ops;
+//! - `mma` where tensor cores do it. No collectives.
+//!
 //! | file | what it emits |
 //! | --- | --- |
 //! | `body` | the lines, in order |
@@ -88,7 +94,7 @@ pub struct Module {
     pub shared_bytes: u32,
     /// Whether the launch must be cooperative, because the program has grid barriers.
     pub cooperative: bool,
-    /// The code and place of each trap, by the number that the trap word tells.
+    /// The code and place of each trap, by the number in the trap word.
     pub traps: Vec<(u32, Place)>,
 }
 

@@ -22,7 +22,7 @@ const TILE_LINES: usize = 128;
 /// Lines that unrolling may add to a program.
 const ADDED_LINES_MAX: usize = 8192;
 
-/// Lines in a row that are over before anybody waits for them to be cancelled: the trips of an innermost loop together.
+/// Lines in a row that end before a cancellation is awaited: the trips of an innermost loop together.
 const UNSEEN_LINES_MAX: usize = 1 << 15;
 /// Times around an innermost loop for one look at the cancel word: it is far away, and the loop waits for the answer.
 const TRIPS_PER_LOOK: u32 = 32;
@@ -78,7 +78,7 @@ impl Emit<'_> {
         if !held {
             self.finish_copies();
             // The loop may have no trips, so what is done in it is not done for what follows.
-            self.show();
+            self.fence_stores();
         }
         self.repeated(counter, bounds, step, body);
         if held {
@@ -218,7 +218,7 @@ impl Emit<'_> {
         self.line(&format!("bra $L{end};"));
     }
 
-    /// Several trips, and then the question whether one of them left the loop. The counter stands at the first.
+    /// Several trips, and then a check whether one of them left the loop. The counter is that of the first.
     fn ask_later(
         &mut self,
         (counter, step): (Value, u32),

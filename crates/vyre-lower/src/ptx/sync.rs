@@ -10,7 +10,7 @@ use vyre_foundation::scalar::identity;
 
 impl Emit<'_> {
     /// A barrier right after another adds nothing. Lanes of a warp may arrive apart: with `bar.sync` they must not, and
-    /// `ptxas` does not see to it where the barrier stands behind a branch.
+    /// `ptxas` does not ensure it where the barrier is behind a branch.
     pub(super) fn barrier(&mut self) {
         if !self.ends_with("barrier.sync 0;") {
             self.line("barrier.sync 0;");
@@ -204,22 +204,22 @@ impl Emit<'_> {
         x
     }
 
-    /// All lanes of the grid meet. A recorded trap ends the launch here, so that a later one cannot take its place; a
-    /// second meeting makes sure that everyone has looked before anyone traps in the next part.
+    /// All lanes of the grid wait for each other. A recorded trap ends the launch here, so that a later one cannot take its place; a
+    /// second wait makes sure that everyone has looked before anyone traps in the next part.
     pub(super) fn grid_barrier(&mut self) {
-        self.meet();
+        self.await_grid();
         if !self.has_traps {
             return;
         }
         let trap = self.assign(Width::B64, "ld.param.u64 {}, [trap]");
         let site = self.assign(Width::B32, &format!("ld.volatile.global.u32 {{}}, [{trap}]"));
         let trapped = self.op(Width::Pred, "setp.ne.u32", &[&site, "0xffffffff"]);
-        self.meet();
+        self.await_grid();
         self.line(&format!("@{trapped} bra $exit;"));
     }
 
     /// Each workgroup counts itself in, and waits until all of this round have.
-    fn meet(&mut self) {
+    fn await_grid(&mut self) {
         self.barrier();
         let (wait, done) = (self.new_label(), self.new_label());
         let index = self.local_index();

@@ -4,11 +4,11 @@
 //! over 32 bytes (`mma.sync`), on fragments that it reads into registers. On sm_90 four warps together multiply 64 rows by
 //! up to 256 columns (`wgmma`), and read shared memory while the program goes on. The tile is divided among such units in
 //! rectangles; each keeps its part of c in registers. A loop that does nothing to c but tile products keeps it there for
-//! all trips, and what stands behind a product there runs beside it: the end of a product is awaited where its
-//! factors are written, where lanes meet, or where the next one begins.
+//! all trips, and what follows a product there runs beside it: the end of a product is awaited where its
+//! factors are written, where lanes wait for each other, or where the next one begins.
 //!
-//! Eight rows of a factor, 16 bytes each, are read at once. They would lie in the same banks of shared memory, so the
-//! chunks of 16 bytes in a factor's buffer are exchanged: chunk `c` lies at `c ^ ((c >> 3) & mask)`. `wgmma` knows this
+//! Eight rows of a factor, 16 bytes each, are read at once. They would be stored in the same banks of shared memory, so the
+//! chunks of 16 bytes in a factor's buffer are exchanged: chunk `c` is stored at `c ^ ((c >> 3) & mask)`. `wgmma` knows this
 //! arrangement, if a buffer begins where its pattern does.
 //!
 //! Not here: tiles of other shapes, offsets that are not known, and devices before sm_80. Those products are loops before
@@ -50,7 +50,7 @@ pub(super) struct Held {
     registers: Vec<[Reg; 4]>,
     /// The factors of the loop's products, in their order.
     factors: Vec<[BufferId; 2]>,
-    /// How many products may still be under way when another begins.
+    /// How many products may still be in flight when another begins.
     ahead: usize,
     /// How deep in loops the one is that holds it.
     depth: usize,
@@ -180,7 +180,7 @@ impl Layout {
 }
 
 impl Emit<'_> {
-    /// Where a byte of a swizzled buffer lies, from where it would lie.
+    /// Where a byte of a swizzled buffer is stored, from where it would be without swizzling.
     pub(super) fn swizzled(&mut self, buffer: BufferId, offset: &str) -> Reg {
         let mask = self.layout.masks[buffer.index()];
         if mask == 0 {
@@ -242,7 +242,7 @@ impl Emit<'_> {
         self.barrier();
     }
 
-    /// A trip of a loop begins: the last products of the one before may still be under way.
+    /// A trip of a loop begins: the last products of the one before may still be in flight.
     pub(super) fn begin_trip(&mut self) {
         if let Some(held) = self.held.as_ref().filter(|held| held.depth == self.loops.len()) {
             self.pending = true;
@@ -258,8 +258,8 @@ impl Emit<'_> {
         if holds { self.hand_copies_over() } else { self.finish_copies() }
     }
 
-    /// Does before a line what it needs of tile products: those under way end where it must not run beside them, and what
-    /// was stored is shown to the next one before loads go out, which it would wait for.
+    /// Does before a line what it needs of tile products: those in flight end where it must not run beside them, and stores
+    /// are fenced before loads are issued, because the fence would wait for those.
     pub(super) fn settle_before(&mut self, node: &Node) {
         let (harmless, stores_may_follow) = match node {
             // The product before the last has ended, so its factors may be written.
@@ -282,7 +282,7 @@ impl Emit<'_> {
             }
         };
         if !stores_may_follow {
-            self.show();
+            self.fence_stores();
         }
         if !harmless {
             // A loop may hold a tile product, and then has its own say.
@@ -293,9 +293,9 @@ impl Emit<'_> {
         }
     }
 
-    /// Shows what this lane stored to those who read shared memory for four warps.
-    pub(super) fn show(&mut self) {
-        if std::mem::take(&mut self.unshown) && self.layout.groups {
+    /// Orders this lane's stores before the reads of shared memory by products of four warps.
+    pub(super) fn fence_stores(&mut self) {
+        if std::mem::take(&mut self.needs_proxy_fence) && self.layout.groups {
             self.line("fence.proxy.async.shared::cta;");
         }
     }
@@ -311,10 +311,10 @@ impl Emit<'_> {
         }
     }
 
-    /// The tile product. What lanes wrote before is seen by all.
+    /// The tile product. Stores of all lanes before it are visible to it.
     pub(super) fn tensor(&mut self, plan: Plan) {
         self.await_copies(plan.factors());
-        self.show();
+        self.fence_stores();
         let held = self.held.as_ref().filter(|held| held.plan.shares_c(&plan));
         let ahead = held.map_or(0, |held| held.ahead);
         if std::mem::take(&mut self.pending) && self.layout.groups {
@@ -374,7 +374,7 @@ impl Emit<'_> {
         let lane = self.op(Width::B32, "and.b32", &[&index, "31"]);
         let row = self.op(Width::B32, "shr.u32", &[&lane, "2"]);
         let row = self.op(Width::B32, "mad.lo.u32", &[down, &(plan.each[0] * plan.rows()).to_string(), &row]);
-        // The warps of a unit stand below each other.
+        // The warps of a unit are below each other.
         let warp = self.op(Width::B32, "shr.u32", &[&index, "5"]);
         let warp = self.op(Width::B32, "and.b32", &[&warp, &(plan.unit - 1).to_string()]);
         let row = self.op(Width::B32, "mad.lo.u32", &[&warp, &M.to_string(), &row]);
@@ -493,7 +493,7 @@ impl Emit<'_> {
         self.label(idle);
     }
 
-    /// Where a unit's rows of a factor begin, as `wgmma` wants to be told: a row's bytes name the arrangement of chunks.
+    /// Where a unit's rows of a factor begin, as `wgmma` expects it: a row's bytes name the arrangement of chunks.
     fn descriptor(&mut self, plan: &Plan, tile: usize, place: &str) -> Reg {
         let (buffer, offset) = plan.tiles[tile];
         let rows = if tile == 1 { plan.each[0] * GROUP_M } else { plan.each[1] * N };

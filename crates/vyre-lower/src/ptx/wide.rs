@@ -1,6 +1,6 @@
 //! Accesses of several elements at once.
 //!
-//! Neighbours are read or written in one instruction, if they exist and lie at a multiple of its size. They come from two
+//! Neighbours are read or written in one instruction, if they exist and start at a multiple of its size. They come from two
 //! sides: the lanes of one thread, each with its element, and lines of one lane that name elements next to each other.
 //! What is not known of bounds and alignment is asked while the program runs; where the answer is no, each element
 //! has its own access.
@@ -192,7 +192,7 @@ impl Emit<'_> {
         true
     }
 
-    /// Where in `rest` the accesses are whose elements lie from an aligned one on, each `unit` elements from the one
+    /// Where in `rest` the accesses are whose elements follow an aligned one, each `unit` elements from the one
     /// before; the first line is one.
     fn members_of(&self, rest: &[Node], count: u32, unit: u32) -> Option<Vec<usize>> {
         let (buffer, index, ty) = access(&rest[0])?;
@@ -404,7 +404,7 @@ impl Emit<'_> {
             }
             _ => return false,
         };
-        // A word of single bytes may lie anywhere, and what lanes look up in a table lies side by side too seldom to ask.
+        // A word of single bytes has no alignment, and what lanes look up in a table is rarely contiguous.
         let bytes = ty == DataType::U32 && self.buffer_type(buffer) == DataType::U8;
         if self.coarse.shape(index) != Shape::Linear || bytes || space(self.parts, buffer) == Space::Table {
             return false;

@@ -3,7 +3,7 @@
 use super::float::Factor;
 use super::module::Module;
 use super::words::{Arg, Id, Inst};
-use crate::floats::{FloatOp, How};
+use crate::floats::{FloatOp, FloatStrategy};
 use spirv::{BuiltIn, GlslStd450Op as Glsl, Op, StorageClass};
 use std::collections::HashMap;
 use vyre_foundation::ir::{
@@ -249,9 +249,9 @@ impl<'m, 'p> Emit<'m, 'p> {
     /// A float constant that compilers do not see.
     pub(super) fn hidden(&mut self, literal: Literal) -> Id {
         self.keep(Kept::Hidden(literal), |emit| {
-            let shown = Literal::from_bits(super::float::word_of(literal.ty()), literal.bits());
-            let shown = emit.literal(shown);
-            let bits = emit.hide_bits(literal.ty(), shown);
+            let bits = Literal::from_bits(super::float::word_of(literal.ty()), literal.bits());
+            let bits = emit.literal(bits);
+            let bits = emit.hide_bits(literal.ty(), bits);
             emit.float_of(literal.ty(), bits)
         })
     }
@@ -404,11 +404,11 @@ impl<'m, 'p> Emit<'m, 'p> {
         }
     }
 
-    /// An `fma` of f32 that a guard stands around.
+    /// An `fma` of f32 inside a guard.
     fn guarded_fma(&self, node: &Node) -> Option<Fma> {
         let Node::Compute { result, op: ComputeOp::Fma, ty: DataType::F32, args } = node else { return None };
-        let how = self.module.options.how(DataType::F32, FloatOp::Fma);
-        (how == How::Guarded).then(|| (*result, [args[0], args[1], args[2]]))
+        let strategy = self.module.options.strategy(DataType::F32, FloatOp::Fma);
+        (strategy == FloatStrategy::Guarded).then(|| (*result, [args[0], args[1], args[2]]))
     }
 
     fn fmas(&mut self, row: &[Fma]) {
@@ -469,7 +469,7 @@ impl<'m, 'p> Emit<'m, 'p> {
                 self.bind(*result, id);
             }
             Node::Store { ty, buffer, index, value } => {
-                let (index, value) = (self.operand(*index), self.shown(*value, *ty, *buffer));
+                let (index, value) = (self.operand(*index), self.observed(*value, *ty, *buffer));
                 self.store(*ty, *buffer, index, value, proven);
             }
             Node::Len { result, buffer } => {

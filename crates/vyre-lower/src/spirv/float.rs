@@ -3,7 +3,7 @@
 use super::body::Emit;
 use super::words::Id;
 use crate::bindings::ZERO_WORDS;
-use crate::floats::{FloatOp, How};
+use crate::floats::{FloatOp, FloatStrategy};
 use spirv::{Decoration, GlslStd450Op as Glsl, Op};
 use std::collections::HashSet;
 use vyre_foundation::ir::{ComputeOp, DataType, Literal, Operand, ReduceOp};
@@ -133,10 +133,9 @@ impl Emit<'_, '_> {
 
     /// Ops of f32 and f64 that round or compare.
     fn arithmetic(&mut self, op: ComputeOp, ty: DataType, args: &[Id]) -> Id {
-        let group = FloatOp::of(op)
-            .unwrap_or_else(|| unreachable!("emulated by integers, or has an arm above: {op:?}"));
-        let how = self.module.options.how(ty, group);
-        let through = how == How::ThroughF64;
+        let group = FloatOp::of(op).unwrap_or_else(|| unreachable!("prepared, or handled above: {op:?}"));
+        let strategy = self.module.options.strategy(ty, group);
+        let through = strategy == FloatStrategy::ThroughF64;
         match op {
             ComputeOp::Add => self.exact(Op::FAdd, ty, args),
             ComputeOp::Sub => self.exact(Op::FSub, ty, args),
@@ -154,7 +153,7 @@ impl Emit<'_, '_> {
             ComputeOp::Div => self.exact(Op::FDiv, ty, args),
             ComputeOp::Sqrt => self.exact_glsl(Glsl::Sqrt, ty, args),
             // Lines of a program come in rows; this one is alone.
-            ComputeOp::Fma if how == How::Guarded => {
+            ComputeOp::Fma if strategy == FloatStrategy::Guarded => {
                 self.fma_row(&[[Factor::Id(args[0]), Factor::Id(args[1]), Factor::Id(args[2])]])[0]
             }
             ComputeOp::Fma => self.exact_glsl(Glsl::Fma, ty, args),
@@ -168,7 +167,7 @@ impl Emit<'_, '_> {
             ComputeOp::Le => self.bool_op(Op::FOrdLessThanEqual, args),
             ComputeOp::Gt => self.bool_op(Op::FOrdGreaterThan, args),
             ComputeOp::Ge => self.bool_op(Op::FOrdGreaterThanEqual, args),
-            other => unreachable!("validated: {other:?} is not of floats, or has an arm above"),
+            other => unreachable!("validated: {other:?} is not of floats, or handled above"),
         }
     }
 
@@ -218,7 +217,7 @@ impl Emit<'_, '_> {
             if !seen.insert(x) {
                 continue;
             }
-            // The result of a row before was seen to be normal there, or that row took the long way.
+            // The result of a row before was seen to be normal there, or that row took the slow path.
             let flag = self.guard_of(x).unwrap_or_else(|| {
                 // Without its sign and less one, a subnormal is below all normal numbers, and zero above them.
                 let bits = self.bits_of(DataType::F32, x);
@@ -234,8 +233,8 @@ impl Emit<'_, '_> {
         flags[1..].iter().fold(first, |any, flag| self.bool_op(Op::LogicalOr, &[any, *flag]))
     }
 
-    /// The product is exact in f64, and the sum is rounded there first. Rounding it again is right unless it lies halfway
-    /// between two f32; that, and results below the normal ones, take the long way.
+    /// The product is exact in f64, and the sum is rounded there first. Rounding it again is right unless it is halfway
+    /// between two f32; that, and results below the normal ones, take the slow path.
     fn fma_through(&mut self, args: &[Id]) -> Id {
         let f64 = DataType::F64;
         let wide: Vec<Id> = args.iter().map(|x| self.exact(Op::FConvert, f64, &[*x])).collect();
@@ -344,7 +343,7 @@ impl Emit<'_, '_> {
         self.integer(ComputeOp::Gt, word, &[magnitude, infinity])
     }
 
-    /// The bits as storage and bitcasts show them: every NaN is the canonical one.
+    /// The bits as they are observed in storage and by bitcasts: every NaN is the canonical one.
     pub(super) fn observe(&mut self, ty: DataType, x: Id) -> Id {
         let bits = self.bits_of(ty, x);
         let Some(canonical) = ty.canonical_nan().filter(|_| !self.is_loose()) else { return bits };
@@ -388,7 +387,7 @@ impl Emit<'_, '_> {
 
     /// `min` and `max` of f16 and bf16 by the order of bits.
     fn least_by_bits(&mut self, op: ComputeOp, ty: DataType, [a, b]: [Id; 2]) -> Id {
-        // As integers, negative floats stand in opposite order; flipping all but their sign turns it.
+        // As integers, negative floats are in opposite order; flipping all but their sign turns it.
         let (half, last, one) = (self.word(16), self.word(31), self.word(1));
         let keys = [a, b].map(|bits| {
             let top = self.word_op(Op::ShiftLeftLogical, &[bits, half]);

@@ -195,7 +195,7 @@ impl Emit<'_, '_> {
             ComputeOp::MulHi => self.mul_hi_wide(ty, args[0], args[1]),
             ComputeOp::Extract => self.extract_wide(ty, args),
             ComputeOp::Insert => self.insert_wide(ty, args),
-            other => unreachable!("validated: {other:?} is not of {ty}, or has an arm elsewhere"),
+            other => unreachable!("validated: {other:?} is not of {ty}, or handled elsewhere"),
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A load out of bounds reads the first element and drops it: cheaper than a branch, and there is always a first cell.
 //! But not from memory that the program writes. NVIDIA's compiler takes a load from a selected place for one that no
-//! store reaches, and moves it over stores and atomics on the same element. There a load stands behind a branch and has
+//! store reaches, and moves it over stores and atomics on the same element. There a load is behind a branch and has
 //! the index of the stores. For the same reason words with atomics are loaded and stored by atomics alone.
 //!
 //! Elements smaller than a word are stored by flipping their bits in it, which leaves the neighbours to their lanes.
@@ -64,7 +64,7 @@ impl Emit<'_, '_> {
         self.op_with(Op::Load, ty, [pointer.into()].into_iter().chain(volatile))
     }
 
-    /// What a load or store says of memory that the program writes, for compilers that have to be told.
+    /// What a load or store says of memory that the program writes, for compilers that need it.
     fn volatile(&self, space: Space) -> Option<Arg> {
         let access = MemoryAccess::VOLATILE;
         let is_volatile = self.module.options.is_volatile && space.is_written;
@@ -210,14 +210,14 @@ impl Emit<'_, '_> {
     }
 
     /// A value as a store puts it: its bits, in storage buffers with canonical NaNs.
-    pub(super) fn shown(&mut self, value: Operand, ty: DataType, buffer: BufferId) -> Id {
+    pub(super) fn observed(&mut self, value: Operand, ty: DataType, buffer: BufferId) -> Id {
         if let (true, Operand::Literal(literal)) = (ty.is_float(), value) {
             let canonical = (literal.bits() & (ty.mask() >> 1) > super::float::infinity(ty))
                 .then(|| ty.canonical_nan().unwrap_or_default());
             return self.bits(word_of(ty), canonical.unwrap_or(literal.bits()));
         }
         let value = self.operand(value);
-        // Workgroup memory shows its bits to nobody but its own lanes, as registers do.
+        // The bits in workgroup memory are observed by its own lanes alone, as those in registers.
         match self.module.parts.buffer(buffer).kind {
             BufferKind::Workgroup => self.bits_of(ty, value),
             _ => self.observe(ty, value),
@@ -380,7 +380,7 @@ impl Emit<'_, '_> {
         self.op(name, id, &[pointer, scope, order, args[0]])
     }
 
-    /// A 64-bit fold of which nobody asks the old value, as two of words. A carry goes up in an atomic of its own: the sum
+    /// A 64-bit fold without a result, as two of words. A carry goes up in an atomic of its own: the sum
     /// is right when all have added.
     fn atomic_halves(&mut self, op: AtomicOp, buffer: BufferId, index: Id, value: Id) {
         let value = match op {

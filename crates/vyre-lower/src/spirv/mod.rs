@@ -6,6 +6,12 @@
 //! are worked on as integers. [`Floats`] says how each other op is made. [`Features`] says what the device has:
 //! with none, 64-bit integers are pairs of words, and f64 is soft.
 //!
+//! What reaches it ([`Options::target`] asks for this form): calls of functions without memory, and of the ops
+//!
+//! - all of a lane's own values but `clamp`; those of floats as far as [`Options::floats`] has a strategy other than integers
+//!   for them, and never `rem`; loads, stores, atomics, control flow and traps with numbers;
+//! - barriers of all kinds, `uniform_load`, and all subgroup ops but exclusive scans. No `mma`, no collectives.
+//!
 //! | file | what it writes |
 //! | --- | --- |
 //! | `words` | instructions as words and as text |
@@ -34,7 +40,7 @@ mod together;
 mod words;
 
 use crate::bindings::{Bindings, LongTables, WIDE_ATOMIC_FIX};
-use crate::floats::{FloatOp, Floats, How};
+use crate::floats::{FloatOp, FloatStrategy, Floats};
 use crate::nesting::nesting;
 use crate::prepare::{NativeFloats, NativeProducts, PrepareError, Prepared, Target, prepare};
 use module::Written;
@@ -61,12 +67,16 @@ impl Features {
     pub const ALL: Features = Features { int64: true, int64_atomics: true, float64: true, storage16: true };
 }
 
-/// The ways to make an op of f32 or f64, the fastest first; the last is exact wherever integers are.
-pub const fn ways(op: FloatOp, ty: DataType) -> &'static [How] {
+/// The strategies for an op of f32 or f64, the fastest first; the last is exact wherever integers are.
+pub const fn strategies(op: FloatOp, ty: DataType) -> &'static [FloatStrategy] {
     match (op, ty) {
-        (FloatOp::Fma, DataType::F32) => &[How::Native, How::Guarded, How::ThroughF64, How::Soft],
-        (FloatOp::Div | FloatOp::Sqrt, DataType::F32) => &[How::Native, How::ThroughF64, How::Soft],
-        _ => &[How::Native, How::Soft],
+        (FloatOp::Fma, DataType::F32) => {
+            &[FloatStrategy::Native, FloatStrategy::Guarded, FloatStrategy::ThroughF64, FloatStrategy::Soft]
+        }
+        (FloatOp::Div | FloatOp::Sqrt, DataType::F32) => {
+            &[FloatStrategy::Native, FloatStrategy::ThroughF64, FloatStrategy::Soft]
+        }
+        _ => &[FloatStrategy::Native, FloatStrategy::Soft],
     }
 }
 
@@ -107,12 +117,16 @@ impl Options {
     }
 
     /// How an op is made, as far as the device has it.
-    fn how(&self, ty: DataType, op: FloatOp) -> How {
-        match self.floats.how(ty, op) {
-            How::Guarded | How::ThroughF64 if ty == DataType::F64 || !self.features.float64 => How::Soft,
-            How::Guarded if op != FloatOp::Fma => How::Soft,
-            How::Corrected => How::Soft,
-            how => how,
+    fn strategy(&self, ty: DataType, op: FloatOp) -> FloatStrategy {
+        match self.floats.strategy(ty, op) {
+            FloatStrategy::Guarded | FloatStrategy::ThroughF64
+                if ty == DataType::F64 || !self.features.float64 =>
+            {
+                FloatStrategy::Soft
+            }
+            FloatStrategy::Guarded if op != FloatOp::Fma => FloatStrategy::Soft,
+            FloatStrategy::Corrected => FloatStrategy::Soft,
+            strategy => strategy,
         }
     }
 
@@ -127,21 +141,21 @@ impl Options {
             // No device has an exact remainder.
             (ComputeOp::Rem, _) => true,
             (ComputeOp::Cast, _) => self.is_software_cast(ty, source),
-            // f32 cannot tell a product of f16 and a sum from it in one rounding.
+            // f32 cannot hold a product of f16 and a sum from it with one rounding.
             (ComputeOp::Fma, _) if is_half(ty) => true,
             (_, Some(group)) if is_half(ty) => {
-                self.how(DataType::F32, group) == How::Soft
-                    || self.how(DataType::F32, FloatOp::Add) != How::Native
+                self.strategy(DataType::F32, group) == FloatStrategy::Soft
+                    || self.strategy(DataType::F32, FloatOp::Add) != FloatStrategy::Native
             }
-            (_, Some(group)) => self.how(ty, group) == How::Soft,
+            (_, Some(group)) => self.strategy(ty, group) == FloatStrategy::Soft,
             (_, None) => false,
         }
     }
 
     fn is_software_cast(&self, ty: DataType, source: DataType) -> bool {
         let is_half = |ty: DataType| ty.is_float() && ty.bits() == 16;
-        let native = |ty| self.how(ty, FloatOp::Cast) == How::Native;
-        let halves = self.how(DataType::F32, FloatOp::Add) == How::Native;
+        let native = |ty| self.strategy(ty, FloatOp::Cast) == FloatStrategy::Native;
+        let halves = self.strategy(DataType::F32, FloatOp::Add) == FloatStrategy::Native;
         match (ty, source) {
             // These move bits.
             (DataType::Bool, _) | (_, DataType::Bool) => false,
@@ -171,7 +185,7 @@ fn wide(ty: DataType, options: &Options) -> bool {
 pub struct Shader {
     /// The module.
     pub words: Vec<u32>,
-    /// The code and place of each trap, by the site that the trap word tells.
+    /// The code and place of each trap, by the site in the trap word.
     pub traps: Vec<(u32, Place)>,
     /// Whether the program has grid barriers or collectives, and may run on a grid of one workgroup only.
     pub one_workgroup_only: bool,

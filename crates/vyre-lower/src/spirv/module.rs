@@ -1,7 +1,7 @@
 //! The module around the bodies: capabilities and modes, variables of buffers and tables, the entry point.
 //!
 //! A buffer is an array of **cells**: words, pairs of words for 64-bit elements, or what a feature offers. Smaller elements
-//! lie in words. Buffers that lanes both write and read across barriers are coherent; others may be cached at will.
+//! are stored in words. Buffers that lanes both write and read across barriers are coherent; others may be cached at will.
 
 use super::Options;
 use super::body::Emit;
@@ -27,7 +27,7 @@ pub(super) enum Cell {
     Half,
 }
 
-/// Where a buffer or table lies.
+/// Where a buffer or table is stored.
 #[derive(Clone, Copy)]
 pub(super) struct Space {
     pub(super) variable: Id,
@@ -305,7 +305,7 @@ impl Module<'_> {
         uses
     }
 
-    /// Those of one cell share a variable. Both variables have the same memory, which nobody writes.
+    /// Those of one cell share a variable. Both variables have the same memory, which nothing writes.
     fn long_table(&mut self, buffer: &Buffer, first: u32) -> Space {
         let class = StorageClass::StorageBuffer;
         let cell = if buffer.ty.bits() == 64 { Cell::Pair } else { Cell::Word };

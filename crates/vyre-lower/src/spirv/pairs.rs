@@ -228,7 +228,7 @@ impl Emit<'_, '_> {
         if !ty.is_signed() {
             return sum;
         }
-        // A negative factor stands for 2^64 more than it is.
+        // A negative factor is 2^64 less than its bits as an unsigned number.
         let nothing = self.bits(ty, 0);
         [(a, b), (b, a)].into_iter().fold(sum, |sum, (factor, other)| {
             let negative = self.integer(ComputeOp::Lt, ty, &[factor, nothing]);

@@ -122,8 +122,8 @@ impl Words {
         self.bound - 1
     }
 
-    /// Gives an id a name like `name`; `told` if the module says it.
-    pub(super) fn call(&mut self, id: Id, name: &str, told: bool) {
+    /// Gives an id a name like `name`; `listed` if the module has it.
+    pub(super) fn call(&mut self, id: Id, name: &str, listed: bool) {
         let letters = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
         let mut plain: String = name.chars().map(letters).collect();
         if plain.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -133,7 +133,7 @@ impl Words {
         let mut names = std::iter::once(plain.clone()).chain(numbered);
         let free = names.find(|name| !self.taken.contains(name)).expect("there are more numbers than names");
         self.taken.insert(free.clone());
-        self.names.insert(id, (free, told));
+        self.names.insert(id, (free, listed));
     }
 
     /// A type or constant, made once.
@@ -267,7 +267,7 @@ impl Words {
         self.intern(Op::ConstantComposite, Some(ty), parts.iter().map(|id| Arg::Id(*id)), name)
     }
 
-    /// The integer that an id stands for, if it is a constant one.
+    /// The value of an id that is an integer constant.
     pub(super) fn constant(&self, id: Id) -> Option<u64> {
         self.constants.get(&id).copied()
     }
@@ -300,29 +300,29 @@ impl Words {
     }
 
     /// Everything in the order in which modules have it, behind `head`: capabilities to execution modes.
-    fn all<'a>(&'a self, head: &'a [Inst], told: &'a [Inst]) -> impl Iterator<Item = &'a Inst> {
-        head.iter().chain(told).chain(&self.decorations).chain(&self.globals).chain(&self.code)
+    fn all<'a>(&'a self, head: &'a [Inst], listed: &'a [Inst]) -> impl Iterator<Item = &'a Inst> {
+        head.iter().chain(listed).chain(&self.decorations).chain(&self.globals).chain(&self.code)
     }
 
-    /// The instructions that tell names.
-    fn told(&self) -> Vec<Inst> {
-        let mut told: Vec<(&Id, &String)> =
-            self.names.iter().filter(|(_, (_, told))| *told).map(|(id, (name, _))| (id, name)).collect();
-        told.sort();
+    /// The instructions that give names.
+    fn listed(&self) -> Vec<Inst> {
+        let mut listed: Vec<(&Id, &String)> =
+            self.names.iter().filter(|(_, (_, listed))| *listed).map(|(id, (name, _))| (id, name)).collect();
+        listed.sort();
         let name = |(id, name): (&Id, &String)| [Arg::Id(*id), Arg::Text(name.as_str().into())];
-        told.into_iter().map(|told| Inst::new(Op::Name, None, None, name(told))).collect()
+        listed.into_iter().map(|listed| Inst::new(Op::Name, None, None, name(listed))).collect()
     }
 
     /// SPIR-V 1.3.
     pub(super) fn encode(&self, head: &[Inst]) -> Vec<u32> {
         let mut out = vec![spirv::MAGIC_NUMBER, 0x0001_0300, 0, self.bound, 0];
-        self.all(head, &self.told()).for_each(|inst| inst.encode(&mut out));
+        self.all(head, &self.listed()).for_each(|inst| inst.encode(&mut out));
         out
     }
 
     pub(super) fn text(&self, head: &[Inst]) -> String {
         let mut out = format!("; SPIR-V 1.3, {} ids\n", self.bound);
-        for inst in self.all(head, &self.told()) {
+        for inst in self.all(head, &self.listed()) {
             if let Some(id) = inst.id {
                 let _ = write!(out, "%{} = ", self.name(id));
             }

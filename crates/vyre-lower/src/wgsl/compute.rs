@@ -25,7 +25,7 @@ pub(super) fn literal(literal: Literal) -> String {
         | DataType::F16
         | DataType::BF16
         | DataType::F32
-        | DataType::F64 => unreachable!("emulated by integers: no literal is of type {}", literal.ty()),
+        | DataType::F64 => unreachable!("prepared: no literal is of type {}", literal.ty()),
     }
 }
 

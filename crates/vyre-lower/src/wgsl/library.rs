@@ -16,7 +16,7 @@ pub(super) fn helpers() -> Vec<Helper> {
     FILES.iter().flat_map(|file| split(file, "")).collect()
 }
 
-/// Accesses to a variable of words, whose name stands where these have `SPACE`.
+/// Accesses to a variable of words, whose name replaces `SPACE` in these.
 pub(super) fn accesses() -> Vec<Helper> {
     split(include_str!("memory.wgsl"), "SPACE_")
 }

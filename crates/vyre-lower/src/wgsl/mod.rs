@@ -1,17 +1,22 @@
 //! WebGPU's shading language.
 //!
 //! [`lower`] writes a shader for the calling convention of [`crate::convention`], or for the [`bindings`] of our own
-//! driver. Values are u32, i32 and bool alone: floats are softened first and 64-bit integers are pairs of words, so a
+//! driver. Values are u32, i32 and bool alone: floats become integers first and 64-bit integers are pairs of words, so a
 //! shader gives the right bytes wherever WGSL is implemented right. Functions of the program are inlined, which puts its
-//! traps in order; those that softening adds stay functions, which keeps shaders small. A driver that has tried a device's
+//! traps in order; those of software floats stay functions, which keeps shaders small. A driver that has tried a device's
 //! own f32 there can have them in those functions' place: [`Options::floats`].
+//!
+//! What reaches it ([`Form::target`] asks for this): calls of software floats, and of the ops
+//!
+//! - those of integers and bools on a lane's own values but `clamp`, loads, stores, atomics, control flow and traps;
+//! - barriers of all kinds, `uniform_load`, and all subgroup ops but exclusive scans. No floats, no `mma`, no collectives.
 //!
 //! | file | what it writes |
 //! | --- | --- |
 //! | `module` | the shader around the bodies: bindings, variables, prologue, the library functions in use |
 //! | `body` | the lines of a body |
 //! | `compute` | the ops on a lane's own values |
-//! | `native` | the device's own f32 in the place of softened ones |
+//! | `native` | the device's own f32 in the place of software floats |
 //! | `together` | barriers, subgroup ops, `uniform_load` |
 //! | `library` and the `.wgsl` files | functions that shaders may need |
 //! | `names` | identifiers |
@@ -20,7 +25,7 @@
 //! left to it, because it refuses there what the language gives an answer to.
 //!
 //! Shaders for our own driver are optimised, and what is proven to stay in bounds is not checked. Those of the convention
-//! are the program as it is written. Subgroup ops use workgroup memory, not the device's subgroups, which no one promises.
+//! are the program as it is written. Subgroup ops use workgroup memory, not the device's subgroups, whose order WebGPU does not promise.
 
 mod body;
 mod compute;
@@ -31,7 +36,7 @@ mod native;
 mod together;
 
 use crate::bindings::{self, LongTables, WIDE_ATOMIC_FIX, needs_lock};
-use crate::floats::{FloatOp, Floats, How};
+use crate::floats::{FloatOp, FloatStrategy, Floats};
 use crate::nesting::nesting;
 use crate::prepare::{NativeFloats, NativeProducts, PrepareError, Prepared, Target, prepare};
 use vyre_foundation::diagnostic::Place;
@@ -88,7 +93,7 @@ pub struct Options {
     pub form: Form,
     /// Where the convention binds lookup data, if it has some: 3 or higher.
     pub lookup_binding: Option<u32>,
-    /// How ops of f32 are made in the driver's form, as far as there are such [`ways`]. In the others, and for the other types,
+    /// How ops of f32 are made in the driver's form, as far as there are such [`strategies`]. In the others, and for the other types,
     /// they are made of integers.
     pub floats: Floats,
 }
@@ -98,13 +103,19 @@ impl Options {
     pub const DRIVER: Options = Options { form: Form::Driver, lookup_binding: None, floats: Floats::SOFT };
 }
 
-/// The ways to make an op of f32 or f64, the fastest first; the last is exact wherever integers are.
-pub const fn ways(op: FloatOp, ty: DataType) -> &'static [How] {
+/// The strategies for an op of f32 or f64, the fastest first; the last is exact wherever integers are.
+pub const fn strategies(op: FloatOp, ty: DataType) -> &'static [FloatStrategy] {
     match (op, ty) {
-        (_, DataType::F64) => &[How::Soft],
-        (FloatOp::Div | FloatOp::Sqrt, _) => &[How::Native, How::Guarded, How::Corrected, How::Soft],
-        (FloatOp::Add | FloatOp::Mul | FloatOp::Fma, _) => &[How::Native, How::Guarded, How::Soft],
-        (FloatOp::Compare | FloatOp::Round | FloatOp::Cast, _) => &[How::Native, How::Soft],
+        (_, DataType::F64) => &[FloatStrategy::Soft],
+        (FloatOp::Div | FloatOp::Sqrt, _) => {
+            &[FloatStrategy::Native, FloatStrategy::Guarded, FloatStrategy::Corrected, FloatStrategy::Soft]
+        }
+        (FloatOp::Add | FloatOp::Mul | FloatOp::Fma, _) => {
+            &[FloatStrategy::Native, FloatStrategy::Guarded, FloatStrategy::Soft]
+        }
+        (FloatOp::Compare | FloatOp::Round | FloatOp::Cast, _) => {
+            &[FloatStrategy::Native, FloatStrategy::Soft]
+        }
     }
 }
 
@@ -117,7 +128,7 @@ pub struct Shader {
     pub entry_point: &'static str,
     /// Lanes of a workgroup along x, y and z, as the shader declares them.
     pub workgroup_size: [u32; 3],
-    /// The program's traps in program order: the site that the trap word tells, and the code. In the driver's form the
+    /// The program's traps in program order: the site in the trap word, and the code. In the driver's form the
     /// site is the trap's number.
     pub traps: Vec<(u32, u32)>,
     /// In the driver's form, where the traps are in the program as it was written, by number.

@@ -1,8 +1,8 @@
 //! The shader around the bodies: bindings, variables, the prologue, and the library functions that are in use.
 //!
-//! A **space** is a variable of words that buffers lie in: the input, the lookup data, the output, the long tables, and one
+//! A **space** is a variable of words that buffers are stored in: the input, the lookup data, the output, the long tables, and one
 //! each for workgroup buffers, short tables, and in the driver's form bound buffers. A **place** says in which space a
-//! buffer lies, from which word on, and how many elements it has. Spaces with elements smaller than a word, or with
+//! buffer is stored, from which word on, and how many elements it has. Spaces with elements smaller than a word, or with
 //! atomics, are arrays of atomics if lanes write them.
 
 use super::body::Body;
@@ -86,7 +86,7 @@ fn for_driver(helper: &str) -> String {
     helper.replace("output[params.y / 4u - 1u]", "status[0]").replace("(params.y & 3u)", "launch[0].w")
 }
 
-/// Where a buffer lies.
+/// Where a buffer is stored.
 #[derive(Clone, Default)]
 pub(super) struct Place {
     space: usize,
@@ -125,7 +125,7 @@ pub(super) struct Module<'p> {
 }
 
 /// Writes the shader of a program that has no floats and no functions that touch memory other than tables. `original` is
-/// what it was before, and `natives` stand in the place of functions.
+/// what it was before, and `natives` replace functions.
 pub(super) fn write(
     original: &ValidProgram,
     program: &ValidProgram,
@@ -355,7 +355,7 @@ impl<'p> Module<'p> {
         }
     }
 
-    /// Where the bound buffers lie, from what the header says.
+    /// Where the bound buffers are stored, from what the header says.
     fn placing(&mut self, text: &mut Text) {
         let mut end = "0u".to_owned();
         let bound = bound_buffers(self.parts);
@@ -560,7 +560,7 @@ impl<'p> Module<'p> {
     }
 }
 
-/// The spaces, and where in them each buffer lies. Names that begin with a space's or a buffer's are kept for its own.
+/// The spaces, and where in them each buffer is stored. Names that begin with a space's or a buffer's are kept for its own.
 fn lay_out(
     parts: &ProgramParts,
     options: &Options,
@@ -568,7 +568,7 @@ fn lay_out(
     accesses: &[Helper],
     names: &mut Names,
 ) -> (Vec<Space>, Vec<Place>) {
-    // A space's name stands in the functions that access it, where it must not be one of theirs.
+    // A space's name occurs in the functions that access it, where it must not be one of theirs.
     let mut inside = Names::default();
     accesses.iter().flat_map(|access| words(access.text)).for_each(|word| inside.reserve(word));
     let own = accesses.iter().map(|access| access.name).chain(["get", "put", "at", "len"]);
@@ -639,7 +639,7 @@ pub(super) fn word(ty: DataType) -> &'static str {
         | DataType::F16
         | DataType::BF16
         | DataType::F32
-        | DataType::F64 => unreachable!("emulated by integers: {ty} does not compute here"),
+        | DataType::F64 => unreachable!("prepared: {ty} does not compute here"),
     }
 }
 

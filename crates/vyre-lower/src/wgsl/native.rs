@@ -1,23 +1,23 @@
-//! The device's own f32 in the place of softened functions.
+//! The device's own f32 in the place of software floats.
 //!
-//! A float stays its bits between ops, so softened and native ones can stand side by side, and each op alone decides how it
+//! A float stays its bits between ops, so software and native ops can be mixed, and each op alone decides how it
 //! is made. Where a device is only right about normal numbers, or only near, a function asks whether it was and calls the
-//! softened one else.
+//! software one otherwise.
 
-use crate::floats::{FloatOp, Floats, How};
+use crate::floats::{FloatOp, FloatStrategy, Floats};
 use crate::prepare::{LibraryFunction, Routine};
 use vyre_foundation::ir::{Block, DataType, FunctionId, Node, ProgramParts, walk};
 
-/// What stands in a softened function's place.
+/// What replaces a function of the software floats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Native {
     /// The library's function.
     pub(super) helper: String,
-    /// Whether the softened one is called where this one may be wrong.
+    /// Whether the software one is called where this one may be wrong.
     pub(super) is_guarded: bool,
 }
 
-/// What stands in the place of each function, by what it stands for.
+/// What replaces each function, by what the function computes.
 pub(super) fn chosen(library: &[Option<LibraryFunction>], floats: &Floats) -> Vec<Option<Native>> {
     library.iter().map(|function| function.and_then(|function| of(function, floats))).collect()
 }
@@ -36,18 +36,18 @@ fn of(function: LibraryFunction, floats: &Floats) -> Option<Native> {
         // No device has them exactly, or integers are as fast.
         Routine::Rem | Routine::Min | Routine::Max | Routine::Cast { .. } => return None,
     };
-    let how = floats.how(DataType::F32, op);
-    let kind = match how {
-        _ if !super::ways(op, DataType::F32).contains(&how) => return None,
-        How::Native | How::Guarded => "native",
-        How::Corrected => "corrected",
-        How::ThroughF64 | How::Soft => return None,
+    let strategy = floats.strategy(DataType::F32, op);
+    let kind = match strategy {
+        _ if !super::strategies(op, DataType::F32).contains(&strategy) => return None,
+        FloatStrategy::Native | FloatStrategy::Guarded => "native",
+        FloatStrategy::Corrected => "corrected",
+        FloatStrategy::ThroughF64 | FloatStrategy::Soft => return None,
     };
     let name = function.name().replace('.', "_").replacen("soft", kind, 1);
-    Some(Native { helper: name, is_guarded: how != How::Native })
+    Some(Native { helper: name, is_guarded: strategy != FloatStrategy::Native })
 }
 
-/// The functions whose lines are still needed: those that are called, but for those that something stands for always.
+/// The functions whose lines are still needed: those that are called, but for those that are always replaced.
 pub(super) fn written(parts: &ProgramParts, natives: &[Option<Native>]) -> Vec<bool> {
     let mut written = vec![natives.iter().all(Option::is_none); natives.len()];
     let mark = |written: &mut Vec<bool>, block: &Block| {
@@ -59,7 +59,7 @@ pub(super) fn written(parts: &ProgramParts, natives: &[Option<Native>]) -> Vec<b
         });
     };
     mark(&mut written, &parts.body.block);
-    // Each stands above its callers.
+    // Each is above its callers.
     for at in (0..parts.functions.len()).rev() {
         if written[at] {
             mark(&mut written, &parts.functions[at].body.block);

@@ -5,7 +5,7 @@ use super::plan::{self, Plan};
 use super::{Array, Bases, Exec, Group, Lanes, Linear, Loop, Lower, Slot, Val, Var, context};
 use crate::vector::build::Builder;
 use crate::vector::code::{Address, Elem, Function, IntCond, IntOp, Kind, Num, Op, Reg, ShiftOp};
-use vyre_foundation::ir::{Axis, BufferId, BuiltinOp, ComputeOp, DataType, Local, Node, collective, walk};
+use vyre_foundation::ir::{Axis, BufferId, BuiltinOp, ComputeOp, DataType, Local, Node, walk};
 use vyre_foundation::validate::uniformity::Level;
 
 /// The workgroup at hand and the grid.
@@ -67,18 +67,11 @@ pub(super) fn lower(plan: &Plan<'_>, lanes: u32, vectors: u32) -> Result<Functio
 }
 
 impl<'a> Lower<'a> {
-    /// Refuses what is not there.
+    /// Refuses grid barriers, which split a program before.
     fn check(&self) -> Result<(), String> {
-        let mut missing = None;
-        walk(&self.plan.parts.body.block, |_, _, node| match node {
-            Node::Call { .. } | Node::Return { .. } => missing = Some("functions that are not inlined"),
-            Node::Barrier { ordering: vyre_foundation::ir::MemoryOrdering::GridSync } => {
-                missing = Some("grid barriers");
-            }
-            collective!() => missing = Some("collectives"),
-            _ => {}
-        });
-        missing.map_or(Ok(()), |what| Err(what.to_owned()))
+        let mut is_grid_wide = false;
+        walk(&self.plan.parts.body.block, |_, _, node| is_grid_wide |= node.op().is_grid_wide());
+        if is_grid_wide { Err("grid barriers".to_owned()) } else { Ok(()) }
     }
 
     /// Groups of lanes of a workgroup.

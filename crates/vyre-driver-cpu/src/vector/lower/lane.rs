@@ -144,7 +144,9 @@ impl<'a> Lower<'a> {
             // Lanes in flight run line by line, so these order nothing that is not in order.
             Node::Barrier { .. } | Node::IndirectDispatch { .. } => {}
             Node::Len { .. } | Node::UniformLoad { .. } => unreachable!("uniform lines"),
-            Node::Call { .. } | Node::Return { .. } | collective!() => unreachable!("refused before"),
+            Node::Call { .. } | Node::Return { .. } | collective!() => {
+                unreachable!("prepared: inlined, and rewritten")
+            }
         }
     }
 

@@ -4,6 +4,9 @@
 //! control flow, and each run of lines between them becomes a loop over the workgroup's lanes, `vectors * lanes` at a time.
 //! A value that varies is one register for each of those vectors; a value that does not is one register in all.
 //!
+//! What reaches it ([`vyre_lower::prepare::Target::NATIVE`] asks for this form): no calls, and all ops but `clamp` and collectives. It refuses grid
+//! barriers; the driver splits such a program before.
+//!
 //! - `plan`: what is uniform, what splits, what must outlast a run.
 //! - `group`: workgroups and the lines they take together.
 //! - `lane`: control flow among lanes, by masks. `hoist`: checks of accesses that loops need not make.

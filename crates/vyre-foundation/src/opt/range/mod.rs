@@ -13,7 +13,7 @@ mod env;
 mod interval;
 
 use super::edit::{Replacements, Surroundings, each_body, ends_in_jump, is_jump, literal};
-use crate::ir::{Block, Body, ComputeOp, DataType, FunctionId, Node, Operand, ProgramParts};
+use crate::ir::{Block, Body, ComputeOp, DataType, Effect, FunctionId, Node, Operand, ProgramParts};
 use crate::validate::ValidProgram;
 use env::Env;
 
@@ -114,8 +114,18 @@ impl Analysis<'_> {
 
     /// Whether a line has accesses, and all of them are inside.
     fn stays_in_bounds(&self, node: &Node) -> bool {
-        if let (Some(local), Some(index)) = (node.local(), node.local_index()) {
-            return self.env.in_array(local, index);
+        match node.effect() {
+            Effect::Reads | Effect::Writes | Effect::Orders | Effect::OrdersAndWrites => {}
+            Effect::Gets | Effect::Sets => {
+                let place = node.local().zip(node.local_index());
+                return place.is_some_and(|(local, index)| self.env.in_array(local, index));
+            }
+            Effect::Pure
+            | Effect::Exchanges
+            | Effect::Controls
+            | Effect::Calls
+            | Effect::Launches
+            | Effect::Traps => return false,
         }
         let mut counts = [1; 3];
         if let Node::Mma { m, n, k, .. } = node {
@@ -126,12 +136,12 @@ impl Analysis<'_> {
         {
             counts[0] = 4;
         }
-        let (mut counts, mut inside) = (counts.into_iter(), None);
+        let (mut at, mut inside) = (0, true);
         node.for_each_element(|buffer, index| {
-            let here = counts.next().is_some_and(|count| self.env.in_buffer(buffer, index, count));
-            inside = Some(inside.unwrap_or(true) && here);
+            inside &= self.env.in_buffer(buffer, index, counts[at]);
+            at += 1;
         });
-        inside.unwrap_or(false)
+        inside && at > 0
     }
 }
 

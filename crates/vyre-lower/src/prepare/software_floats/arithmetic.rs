@@ -263,7 +263,7 @@ impl<'k, W: Word> Format<'k, W> {
         magnitude.ge(c::<W>(self.power(u64::from(self.fraction_bits)))).select(a, r)
     }
 
-    /// The exact product and the addend as numbers of two words, added exactly but for what lies so far below that one
+    /// The exact product and the addend as numbers of two words, added exactly but for what is so far below that one
     /// sticky bit says enough.
     fn fma(&self, a: Val<'k, W>, b: Val<'k, W>, addend: Val<'k, W>) -> Val<'k, W> {
         let zero = c::<W>(0);
@@ -313,7 +313,7 @@ impl<'k, W: Word> Format<'k, W> {
     }
 
     /// Shifts right by an amount that is not negative, with a sticky last bit. From a whole word on only the upper word
-    /// counts: its top digit is then far below what is rounded, and tells that something is there.
+    /// counts: its top digit is then far below what is rounded, and records that something is there.
     fn shift_wide(&self, x: Wide<'k, W>, amount: Val<'k, i32>) -> Wide<'k, W> {
         let bits = W::BITS as i32;
         let whole = amount.ge(bits);

@@ -1,8 +1,8 @@
 //! The lines of a body, rewritten one by one in their order, so that traps keep theirs.
 //!
 //! The value that a line assigns keeps its name. A NaN's bits are free in registers, so it is made canonical only
-//! where the language shows them: in stores to storage buffers and in bitcasts. 16-bit floats keep their upper half zero
-//! in registers. Private arrays of them lie two to a word, because arrays have no 16-bit elements and must not grow.
+//! where the language lets it be observed: in stores to storage buffers and in bitcasts. 16-bit floats keep their upper half zero
+//! in registers. Private arrays of them have two elements to a word, because arrays have no 16-bit elements and must not grow.
 
 use super::{Calls, LibraryFunction, Routine, What, in_register};
 use vyre_foundation::ir::{
@@ -198,7 +198,7 @@ impl<'a> Rewriter<'a> {
         }
     }
 
-    /// Whether a private array of that type lies two elements to a word.
+    /// Whether a private array of that type has two elements to a word.
     fn is_packed(&self, ty: DataType) -> bool {
         is_half(ty) && self.what.is_soft(ty)
     }
@@ -311,7 +311,7 @@ impl<'a> Rewriter<'a> {
         self.op(ComputeOp::Gt, in_register(ty), [magnitude, literal(in_register(ty), infinity(ty))])
     }
 
-    /// The bits as storage and bitcasts show them.
+    /// The bits as they are observed in storage and by bitcasts.
     fn canonical(&mut self, ty: DataType, x: Operand) -> Operand {
         let nan = ty.canonical_nan().expect("a float type has a NaN");
         let is_nan = self.is_nan(ty, x);
