@@ -12,7 +12,8 @@ use vyre_driver::{
     BackendError, DispatchConfig, ErrorCode, ResidentDispatchStep, ResidentReadRange, VyreBackend,
 };
 use vyre_driver_cuda::CudaBackend;
-use vyre_testkit::contract::{self, code, increment, words, works};
+use vyre_foundation::ir::Program;
+use vyre_testkit::contract::{self, LIMIT, code, in_own_process, increment, words, works};
 
 /// The first of the emulated devices.
 fn first() -> CudaBackend {
@@ -37,7 +38,9 @@ fn every_model_says_what_it_is_and_works_up_to_its_limits() {
         contract::all_of_the_workgroup_memory_can_be_had(&subject);
         contract::limits_are_named(&subject);
     }
-    assert_eq!(code(numbered(MODELS.len() as u32).map(drop)), ErrorCode::Unavailable);
+    let beyond = numbered(MODELS.len() as u32).map(drop).expect_err("there are no more");
+    assert_eq!(beyond.code(), ErrorCode::Unavailable);
+    assert!(beyond.to_string().contains("there are 8 devices, and number 8"), "{beyond}");
 }
 
 #[test]
@@ -199,6 +202,45 @@ fn a_device_after_an_illegal_address_recovers() {
 }
 
 #[test]
+fn a_device_after_a_timeout_of_its_own_recovers() {
+    losses("a_device_after_a_timeout_of_its_own_recovers", "timeout");
+}
+
+/// Whatever a backend made is destroyed before its context.
+#[test]
+fn nothing_is_left_of_a_backend() {
+    let test = "nothing_is_left_of_a_backend";
+    let Some(backend) = common::backend(test) else { return };
+    if !backend.device_name().starts_with("vyre emulated") {
+        return eprintln!("SKIP {test} on cuda: {} is not emulated", backend.device_name());
+    }
+    drop(backend);
+    if in_own_process(test, &[("VYRE_EMULATED_CHECKS", "leaks")], LIMIT) {
+        let backend = first();
+        for at in 0..10 {
+            turn(&backend, at).expect("it runs");
+            assert!(forms(&backend).is_empty());
+        }
+        backend.shutdown().expect("it shuts down");
+        drop(backend);
+    }
+}
+
+/// Memory that was freed is used again: the device has none to give after the first.
+#[test]
+fn freed_memory_is_used_again() {
+    if !on_emulated("freed_memory_is_used_again", "sm_90", "allocation 40..1000000: out of memory\n") {
+        return;
+    }
+    let backend = first();
+    for at in 0..100 {
+        let resource = backend.allocate_resident(300_000).unwrap_or_else(|error| panic!("turn {at}: {error}"));
+        backend.free_resident(resource).expect("it is free");
+        works(&backend);
+    }
+}
+
+#[test]
 fn a_loss_within_a_repeated_sequence_recovers() {
     if !on_emulated("a_loss_within_a_repeated_sequence_recovers", "sm_90", "launch 20: lost") {
         return;
@@ -294,6 +336,91 @@ fn copies_that_fail_are_errors() {
     assert!(!survive(&first(), 50).is_empty());
 }
 
+/// A program of one workgroup, from the lines of its body.
+fn program(body: &str) -> Program {
+    contract::parse(&format!(
+        "program @form workgroup(64, 1, 1) {{
+          buffer @y : read_write u32[] binding 0 output
+          %i = global_id x
+          {body}
+        }}"
+    ))
+}
+
+/// Calls of further forms, each with right bytes or an error: programs that trap, that leave bytes unwritten, that have grid
+/// barriers, that are timed, that repeat as a graph, that are kept.
+fn forms(backend: &CudaBackend) -> Vec<BackendError> {
+    const BYTES: usize = 1 << 16;
+    let sized = DispatchConfig { output_sizes: vec![BYTES], ..DispatchConfig::default() };
+    let timeout = Some(Duration::from_secs(600));
+    let stoppable = DispatchConfig { timeout, ..sized.clone() };
+    let mut errors = Vec::new();
+    let mut see = |found: Result<(), BackendError>| errors.extend(found.err());
+
+    // The memory that it leaves to the next one is not zero.
+    let (input, expected) = (words(1..BYTES as u32 / 4 + 1), words(2..BYTES as u32 / 4 + 2));
+    see(backend.dispatch(&increment(), &[&input[..]].map(<[u8]>::to_vec), &DispatchConfig::default()).map(|out| {
+        assert!(out[0] == expected, "increment");
+    }));
+    let partial = program("%first = eq.u32 %i, 0\n if %first { store.u32 @y[0], 7 }");
+    for config in [&sized, &stoppable] {
+        see(backend.dispatch(&partial, &[], config).map(|out| {
+            assert!(out[0][..4] == words([7]) && out[0][4..].iter().all(|byte| *byte == 0), "what no lane writes");
+        }));
+    }
+    let trapping = program("trap 9");
+    match backend.dispatch(&trapping, &[], &sized) {
+        Ok(_) => panic!("a trap was lost"),
+        Err(BackendError::Trap { .. }) => {}
+        Err(error) => see(Err(error)),
+    }
+    let barrier = program(
+        "store.u32 @y[%i], %i
+         grid_barrier
+         %n = len @y
+         %last = sub.u32 %n, 1
+         %from = sub.u32 %last, %i
+         %v = load.u32 @y[%from]
+         grid_barrier
+         store.u32 @y[%i], %v",
+    );
+    let turned = DispatchConfig { output_sizes: vec![1024], ..DispatchConfig::default() };
+    see(backend.dispatch_borrowed_timed(&barrier, &[], &turned).map(|timed| {
+        assert!(timed.outputs[0] == words((0..256).rev()), "grid barriers");
+    }));
+    see(repeated(backend, 40));
+    let kept = program("store.u32 @y[%i], 5");
+    see(backend.compile_native(&kept, &sized).and_then(|pipeline| {
+        let pipeline = pipeline.expect("there is something to keep");
+        pipeline.dispatch(&[], &sized).map(|out| assert!(out[0] == words(vec![5; BYTES / 4]), "kept"))
+    }));
+    errors
+}
+
+/// Increments so often, as a repeated sequence.
+fn repeated(backend: &CudaBackend, count: u32) -> Result<(), BackendError> {
+    let program = increment();
+    let resources = [backend.allocate_resident(256)?];
+    let ran = (|| {
+        backend.upload_resident(&resources[0], &words(0..64))?;
+        let step = ResidentDispatchStep { program: &program, resources: &resources, grid_override: Some([1, 1, 1]) };
+        let range = ResidentReadRange { resource: &resources[0], byte_offset: 0, byte_len: 256 };
+        let mut out = Vec::new();
+        backend.dispatch_resident_repeated_sequence_read_ranges_into(
+            &[],
+            &[step],
+            count,
+            &[range],
+            &mut [&mut out],
+        )?;
+        assert!(out == words(count..count + 64), "{count} turns");
+        Ok(())
+    })();
+    let [resource] = resources;
+    let freed = backend.free_resident(resource);
+    ran.and(freed)
+}
+
 /// Every function of the driver may fail, and none of the errors may get lost: what follows would use memory that was not
 /// filled, or look at results that are not there.
 fn failing_calls(test: &str, step: u32) {
@@ -305,17 +432,13 @@ fn failing_calls(test: &str, step: u32) {
         (0..step).find_map(|_| numbered(0).ok()).expect("some of so many calls in a row do not fail");
     let mut failed = 0;
     for at in 0..60 {
-        match turn(&backend, at) {
-            Ok(()) => {}
-            Err(error) => {
-                failed += 1;
-                assert!(error.to_string().contains("Fix:"), "turn {at}: {error}");
-                assert_eq!(
-                    error.code() == ErrorCode::DeviceLost,
-                    backend.device_lost(),
-                    "turn {at}: {error}"
-                );
-            }
+        let errors = turn(&backend, at).err().into_iter().chain(forms(&backend));
+        for error in errors {
+            failed += 1;
+            assert!(error.to_string().contains("Fix:"), "turn {at}: {error}");
+            let is_loss = error.code() == ErrorCode::DeviceLost;
+            assert!(is_loss || !matches!(error.code(), ErrorCode::Trap), "turn {at}: {error}");
+            assert!(!is_loss || backend.device_lost(), "turn {at}: {error}");
         }
         if backend.device_lost() {
             (0..step).find_map(|_| backend.try_recover().ok()).expect("it recovers");

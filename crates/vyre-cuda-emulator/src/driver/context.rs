@@ -8,6 +8,7 @@ use super::ffi::{In, Out};
 use super::queue::{Kind, Mark, Stream};
 use super::state::{Device, Driver};
 use super::{Call, LAST_FAULT, anytime, complain, invalid, lock, with_context, with_driver};
+use crate::engine::schedule;
 use crate::fault::{Code, Fault};
 use crate::memory::Heap;
 use std::cell::RefCell;
@@ -169,8 +170,33 @@ impl Context {
         self.stop();
     }
 
+    /// Ends the process if `VYRE_EMULATED_CHECKS=leaks` and the program did not destroy what it made in the context. Memory does
+    /// not count: who destroys a context frees it, and pools rely on that. Graphs have no context, so they count for the last one.
+    fn report_leaks(&self, driver: &Driver) {
+        // What is no check is an error at each launch.
+        if !schedule::asks_for("leaks").unwrap_or(false) {
+            return;
+        }
+        let is_last = driver.contexts.all().iter().all(|other| other.handle == self.handle);
+        let graphs = if is_last { driver.graphs.all().len() + driver.execs.all().len() } else { 0 };
+        let left = [
+            ("events", driver.events.all().iter().filter(|event| event.context == self.handle).count()),
+            ("modules", driver.modules.all().iter().filter(|module| module.context == self.handle).count()),
+            ("streams", driver.streams.all().iter().filter(|stream| stream.context.handle == self.handle).count()),
+            ("graphs", graphs),
+        ];
+        let left: Vec<_> = left.iter().filter(|(_, count)| *count > 0).map(|(what, n)| format!("{n} {what}")).collect();
+        if !left.is_empty() {
+            complain(&format!("leaks: a context is destroyed, and these are left: {}", left.join(", ")));
+            std::process::abort();
+        }
+    }
+
     /// Takes everything out of the tables that is part of the context, and ends its threads.
     fn destroy(&self, driver: &Driver) {
+        if self.fault.get().is_none() {
+            self.report_leaks(driver);
+        }
         self.stop();
         driver.events.retain(|event| event.context != self.handle);
         driver.functions.retain(|function| function.module.context != self.handle);

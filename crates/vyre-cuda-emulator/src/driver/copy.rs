@@ -105,13 +105,24 @@ impl Order {
     }
 }
 
-/// Host memory has addresses that no device has. More of it cannot be checked: the caller vouches for the rest.
+/// Host memory has addresses that no device has, and a copy that begins in pinned memory ends in it. More cannot be checked: the
+/// caller vouches for the rest.
 fn check_host(address: usize, byte_len: usize) -> Call {
     match (address as u64).checked_add(byte_len as u64) {
-        Some(end) if address != 0 && end <= Heap::base_of(0) => Ok(()),
-        _ => Err(invalid(&format!(
-            "{byte_len} bytes at {address:#x} are neither host memory nor in an allocation"
+        Some(end) if address != 0 && end <= Heap::base_of(0) => {}
+        _ => {
+            return Err(invalid(&format!(
+                "{byte_len} bytes at {address:#x} are neither host memory nor in an allocation"
+            )));
+        }
+    }
+    let driver = Driver::get()?;
+    match driver.pinned(address, 1) {
+        Some((start, memory)) if driver.pinned(address, byte_len).is_none() => Err(invalid(&format!(
+            "{byte_len} bytes at {address:#x} end behind the {} pinned bytes at {start:#x}",
+            memory.byte_len
         ))),
+        _ => Ok(()),
     }
 }
 

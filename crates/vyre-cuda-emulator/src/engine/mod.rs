@@ -28,7 +28,7 @@ mod launch;
 mod layout;
 mod meeting;
 mod races;
-mod schedule;
+pub(crate) mod schedule;
 mod target;
 mod together;
 mod warp;

@@ -45,13 +45,13 @@ impl Options {
     /// What `VYRE_EMULATED_SCHEDULE`, `VYRE_EMULATED_CHECKS` and `VYRE_EMULATED_WATCHDOG` say of the next launch.
     pub fn from_environment() -> Options {
         // `check_environment` has refused what is not known.
-        let (races, watchdog) = (races().unwrap_or(false), watchdog().unwrap_or(None));
+        let (races, watchdog) = (asks_for("races").unwrap_or(false), watchdog().unwrap_or(None));
         Options { schedule: Schedule::next(), races, watchdog }
     }
 
     /// Whether the variables say what is known. The error is for a person.
     pub fn check_environment() -> Result<(), String> {
-        races().and_then(|_| wanted()).and_then(|_| watchdog()).map(|_| ())
+        asks_for("races").and_then(|_| wanted()).and_then(|_| watchdog()).map(|_| ())
     }
 }
 
@@ -72,15 +72,17 @@ pub fn watchdog() -> Result<Option<Duration>, String> {
     }
 }
 
-/// Whether `VYRE_EMULATED_CHECKS` asks for races.
-fn races() -> Result<bool, String> {
+/// Whether `VYRE_EMULATED_CHECKS`, names with commas in between, asks for a check.
+pub(crate) fn asks_for(check: &str) -> Result<bool, String> {
     let text = std::env::var("VYRE_EMULATED_CHECKS").unwrap_or_default();
-    match text.as_str() {
-        "" => Ok(false),
-        "races" => Ok(true),
-        other => {
+    let names = || text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    match names().find(|name| !["races", "leaks"].contains(name)) {
+        None => Ok(names().any(|name| name == check)),
+        Some(other) => {
             let other = other.escape_debug();
-            Err(format!("VYRE_EMULATED_CHECKS: `{other}` is no check. Fix: write `races`, or unset it"))
+            Err(format!(
+                "VYRE_EMULATED_CHECKS: `{other}` is no check. Fix: write `races`, `leaks` or both with a comma in between, or unset it"
+            ))
         }
     }
 }
