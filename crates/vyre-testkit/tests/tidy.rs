@@ -78,7 +78,7 @@ const NAME_ALL: [(&str, &[&str]); 3] = [
         &[
             "crates/vyre-driver-cpu/src/vector/lower/compute.rs",
             "crates/vyre-lower/src/ptx/compute.rs",
-            "crates/vyre-lower/src/soften/body.rs",
+            "crates/vyre-lower/src/prepare/software_floats/body.rs",
             "crates/vyre-lower/src/wgsl/compute.rs",
         ],
     ),
