@@ -6,6 +6,7 @@
 use bytemuck::cast_slice;
 use vyre::algorithms::{Plan, Role, Step as PlanStep};
 use vyre::{Program, VyreBackend};
+use vyre_foundation::random::word_at;
 
 /// One benchmark.
 pub struct Benchmark {
@@ -223,12 +224,9 @@ pub(crate) fn groups(count: u32, each: u32) -> u32 {
     count.div_ceil(each)
 }
 
-/// The `at`-th output of SplitMix64.
+/// Random word number `at`.
 pub(crate) fn random(seed: u64, at: usize) -> u64 {
-    let mut z = seed.wrapping_add((at as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ z >> 31
+    word_at(seed, at as u64)
 }
 
 /// Words of which every value is as likely.

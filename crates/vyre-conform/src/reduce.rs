@@ -115,13 +115,13 @@ impl Reducer<'_> {
     }
 
     fn all(&mut self) {
-        self.change(|candidate| run_pass(candidate, "inline"));
+        self.change(|candidate| run_pass(candidate, Pass::Inline));
         loop {
             let before = size(&self.best);
             self.one_element();
             self.launch();
             self.lines();
-            for pass in ["forward", "fold", "algebra", "dce"] {
+            for pass in [Pass::Forward, Pass::Fold, Pass::Algebra, Pass::Dce] {
                 self.change(|candidate| run_pass(candidate, pass));
             }
             self.blocks();
@@ -296,10 +296,10 @@ fn line_count(block: &Block) -> usize {
     count
 }
 
-fn run_pass(candidate: &mut Candidate, name: &str) -> Option<()> {
+fn run_pass(candidate: &mut Candidate, pass: Pass) -> Option<()> {
     let before = candidate.parts.clone();
-    (Pass::from_name(name)?.run)(&mut candidate.parts);
-    if name == "inline" {
+    pass.run(&mut candidate.parts);
+    if pass == Pass::Inline {
         candidate.parts.functions.clear();
     }
     (candidate.parts != before).then_some(())

@@ -40,7 +40,7 @@ fn main() {
         if !asked(&emitters, emitter_name) {
             continue;
         }
-        let Ok(backend) = CpuBackend::new(CpuConfig { emitter, ..CpuConfig::default() }) else {
+        let Ok(backend) = vyre_driver_cpu::open(&CpuConfig { emitter, ..CpuConfig::default() }) else {
             println!("{:9} SKIP: not on this processor", emitter_name);
             continue;
         };

@@ -1,8 +1,8 @@
-//! Pipelines: a program as machine code, made once and dispatched often.
+//! From programs to machine code.
 
-use crate::device::{Call, CpuBackend, CpuConfig, Device, Emitter, ID};
+use crate::device::{CpuConfig, Emitter, ID, Shared};
 use crate::executable::{Executable, MachineCode};
-use crate::launch::{self, Watch};
+use crate::launch::Watch;
 use crate::portable::{self, Portable};
 use crate::vector::code::Function;
 use crate::vector::lower::{Shape, lower};
@@ -10,18 +10,14 @@ use crate::watch::TICK;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use vyre_driver::admission::{admit, valid};
-use vyre_driver::grid_sync::Plan;
-use vyre_driver::pipeline::PipelineKey;
-use vyre_driver::{
-    BackendError, CompiledPipeline, DispatchConfig, OutputBuffers, TimedDispatchResult, grid_sync,
-};
+use vyre_driver::BackendError;
+use vyre_driver::admission::valid;
+use vyre_driver::grid_sync::{self, Plan};
 use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::{Buffer, BufferKind, Node, Program, ProgramParts, walk};
-use vyre_foundation::launch::{Admission, bound_buffers};
-use vyre_foundation::opt::optimise;
+use vyre_foundation::launch::bound_buffers;
 use vyre_foundation::validate::ValidProgram;
-use vyre_lower::traps::{Numbered, number};
+use vyre_lower::prepare::{PrepareError, Prepared, Target, prepare};
 
 /// Makes machine code for this host.
 pub(crate) struct Compiler {
@@ -39,7 +35,7 @@ pub(crate) struct Compiler {
 #[cfg(all(target_arch = "x86_64", unix))]
 type Native = crate::x86::Level;
 
-/// There is none.
+/// Other processors have none.
 #[cfg(not(all(target_arch = "x86_64", unix)))]
 type Native = std::convert::Infallible;
 
@@ -71,8 +67,11 @@ pub(crate) struct Table {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// A program made ready.
-pub(crate) enum Ready {
+/// A compiled program.
+pub struct Kernel(pub(crate) Code);
+
+/// Its machine code.
+pub(crate) enum Code {
     Whole(Arc<Pipeline>),
     /// One with grid barriers, as the parts between them.
     Parts {
@@ -102,24 +101,18 @@ impl Compiler {
         self.native.map_or(portable::SHAPE, native_shape).lanes * 32
     }
 
-    /// A large program takes seconds, so between steps it is asked whether anybody still waits for this one.
+    /// A large program takes seconds, so compiling ends between steps if its dispatch has to.
     fn compile(&self, valid: &ValidProgram, watch: &Watch) -> Result<Pipeline, BackendError> {
         let parts = valid.parts();
-        let Numbered { program, traps } = number(valid).map_err(|error| BackendError::CompileFailed {
-            backend: ID.to_owned(),
-            message: error.message,
-            fix: error.fix.into(),
-        })?;
-        watch.check()?;
-        let program = optimise(&program);
+        let prepared = prepare(valid, &Target::NATIVE).map_err(too_large)?;
         watch.check()?;
         let (mut lines, mut loops) = (0, false);
-        walk(&program.parts().body.block, |_, _, node| {
+        walk(&prepared.program.parts().body.block, |_, _, node| {
             lines += 1;
             loops |= matches!(node, Node::For { .. });
         });
         let bound = bound_buffers(parts);
-        let (code, scratch_bytes) = self.emit(&program, &|| watch.check())?;
+        let (code, scratch_bytes) = self.emit(&prepared, &|| watch.check())?;
         Ok(Pipeline {
             code: Executable::new(&code).map_err(|error| BackendError::compile_failed(ID, error))?,
             scratch_bytes,
@@ -127,7 +120,7 @@ impl Compiler {
             bound: bound.iter().map(|id| (id.index(), parts.buffer(*id).ty.bytes().max(1))).collect(),
             tables: tables(parts),
             group_lanes: parts.workgroup_lanes(),
-            traps,
+            traps: prepared.traps,
             lines,
             loops,
         })
@@ -137,54 +130,61 @@ impl Compiler {
     /// does, unless that one is asked for by name.
     pub(crate) fn emit(
         &self,
-        program: &ValidProgram,
+        prepared: &Prepared,
         check: &dyn Fn() -> Result<(), BackendError>,
     ) -> Result<(MachineCode, u64), BackendError> {
         let failed = |message: String| BackendError::compile_failed(ID, message);
         if let Some(native) = self.native {
-            let function = self.lower(program, native_shape(native))?;
+            let function = self.lower(prepared, native_shape(native))?;
             check()?;
             match emit_native(native, &function) {
                 Ok(code) => return Ok((code, function.scratch_bytes)),
                 Err(reason) if self.forced => return Err(failed(reason)),
                 Err(reason) => {
                     tracing::warn!(
-                        program = program.parts().name.as_ref() as &str,
+                        program = prepared.program.parts().name.as_ref() as &str,
                         reason,
                         "compiled by the portable emitter"
                     );
                 }
             }
         }
-        let function = self.lower(program, portable::SHAPE)?;
+        let function = self.lower(prepared, portable::SHAPE)?;
         check()?;
         Ok((self.portable.compile(&function).map_err(failed)?, function.scratch_bytes))
     }
 
-    fn lower(&self, program: &ValidProgram, mut shape: Shape) -> Result<Function, BackendError> {
+    fn lower(&self, prepared: &Prepared, mut shape: Shape) -> Result<Function, BackendError> {
         if self.vectors > 0 {
             // Asked for, so registers have no say.
             (shape.vectors_max, shape.registers) = (self.vectors.next_power_of_two().min(16), u32::MAX);
         }
-        lower(program, shape)
+        lower(prepared, shape)
             .map_err(|name| BackendError::UnsupportedFeature { name, backend: ID.to_owned() })
     }
 }
 
+pub(crate) fn too_large(error: PrepareError) -> BackendError {
+    BackendError::CompileFailed { backend: ID.to_owned(), message: error.message, fix: error.fix.into() }
+}
+
 /// Compiles for a caller whose time may be limited. One step of a large program can take far longer than that, so a thread
-/// does it, and is left to its work where the time is up. There is one such thread; who finds it busy waits for each step.
-fn compile_in_time(valid: &ValidProgram, watch: &Arc<Watch>) -> Result<Pipeline, BackendError> {
-    let compiler = &watch.device().compiler;
+/// compiles, and goes on alone where the time is up. There is one such thread; a caller who finds it busy waits for each step.
+fn compile_in_time(
+    shared: &Arc<Shared>,
+    valid: &ValidProgram,
+    watch: &Watch,
+) -> Result<Pipeline, BackendError> {
+    let compiler = &shared.compiler;
     if !watch.has_deadline() || compiler.aside.swap(true, Ordering::AcqRel) {
         return compiler.compile(valid, watch);
     }
     let (sender, receiver) = mpsc::channel();
-    let (valid, theirs) = (valid.clone(), Arc::clone(watch));
+    let (shared, valid, theirs) = (Arc::clone(shared), valid.clone(), watch.clone());
     let thread = std::thread::spawn(move || {
-        let compiler = &theirs.device().compiler;
-        let compiled = compiler.compile(&valid, &theirs);
-        compiler.aside.store(false, Ordering::Release);
-        // Nobody may wait any more.
+        let compiled = shared.compiler.compile(&valid, &theirs);
+        shared.compiler.aside.store(false, Ordering::Release);
+        // The caller may have gone.
         let _ = sender.send(compiled);
     });
     loop {
@@ -274,89 +274,18 @@ fn tables(parts: &ProgramParts) -> Vec<Table> {
     parts.buffers.iter().enumerate().filter_map(table).collect()
 }
 
-/// A program made ready. It holds its machine code, so that it is compiled once, whatever the cache forgets.
-pub(crate) struct CpuPipeline {
-    device: Arc<Device>,
-    generation: u64,
-    program: Program,
-    /// What was compiled: the program, with the workgroup size that was asked for.
-    compiled: ValidProgram,
-    ready: Arc<Ready>,
-}
-
-impl CpuPipeline {
-    /// A call of the device, if it is still the one of this pipeline.
-    fn call(&self) -> Result<Call, BackendError> {
-        let call = self.device.call()?;
-        if self.is_valid() {
-            Ok(call)
-        } else {
-            Err(BackendError::PipelineInvalidated { backend: ID.to_owned() })
-        }
-    }
-}
-
-impl CompiledPipeline for CpuPipeline {
-    fn program(&self) -> &Program {
-        &self.program
-    }
-
-    fn is_valid(&self) -> bool {
-        self.device.is_current(self.generation)
-    }
-
-    fn dispatch(&self, inputs: &[&[u8]], config: &DispatchConfig) -> Result<OutputBuffers, BackendError> {
-        self.call()?;
-        let backend = CpuBackend { device: Arc::clone(&self.device) };
-        let admission = admit(&backend, &self.program, inputs, config)?;
-        self.dispatch_admitted(&admission, inputs, config).map(|timed| timed.outputs)
-    }
-
-    fn dispatch_admitted(
-        &self,
-        admission: &Admission,
-        inputs: &[&[u8]],
-        config: &DispatchConfig,
-    ) -> Result<TimedDispatchResult, BackendError> {
-        let call = self.call()?;
-        let watch = Watch::new(&self.device, config, call);
-        // Another workgroup size makes another program.
-        let ready = match admission.program == self.compiled {
-            true => Arc::clone(&self.ready),
-            false => lookup(&watch, &admission.program)?,
-        };
-        launch::dispatch_ready(&watch, admission, &ready, inputs, call, &mut Vec::new())
-    }
-}
-
-/// Makes a program ready, asking the cache first.
+/// Compiles a program; one with grid barriers as the parts between them.
 pub(crate) fn compile(
-    backend: &CpuBackend,
-    program: &Program,
-    config: &DispatchConfig,
-) -> Result<Arc<dyn CompiledPipeline>, BackendError> {
-    let device = Arc::clone(&backend.device);
-    let call = device.call()?;
-    let compiled = valid(program, config.workgroup_override)?;
-    let ready = lookup(&Watch::new(&device, config, call), &compiled)?;
-    let (program, generation) = (program.clone(), call.generation);
-    Ok(Arc::new(CpuPipeline { device, generation, program, compiled, ready }))
-}
-
-/// The program's machine code, from the cache or made now.
-pub(crate) fn lookup(watch: &Arc<Watch>, program: &ValidProgram) -> Result<Arc<Ready>, BackendError> {
-    let version = env!("CARGO_PKG_VERSION");
-    let digest = program.program().digest();
-    let key = PipelineKey { program: digest, backend: ID, version, variant: 0 };
-    watch.device().pipelines.get_or_compile(key, || {
-        let _span = tracing::trace_span!("compile", program = program.program().name()).entered();
-        let compile = |valid: &ValidProgram| compile_in_time(valid, watch).map(Arc::new);
-        if !program.facts().has_grid_sync {
-            return compile(program).map(Ready::Whole);
-        }
-        let plan = grid_sync::plan(program)?;
-        let segment = |segment: &Program| compile(&valid(segment, None)?);
-        let segments = plan.segments.iter().map(segment).collect::<Result<_, _>>()?;
-        Ok(Ready::Parts { plan, segments })
-    })
+    shared: &Arc<Shared>,
+    program: &ValidProgram,
+    watch: &Watch,
+) -> Result<Kernel, BackendError> {
+    let compile = |valid: &ValidProgram| compile_in_time(shared, valid, watch).map(Arc::new);
+    if !program.facts().has_grid_sync {
+        return compile(program).map(Code::Whole).map(Kernel);
+    }
+    let plan = grid_sync::plan(program)?;
+    let segment = |segment: &Program| compile(&valid(segment, None)?);
+    let segments = plan.segments.iter().map(segment).collect::<Result<_, _>>()?;
+    Ok(Kernel(Code::Parts { plan, segments }))
 }

@@ -1,43 +1,38 @@
-//! The backend and its life: opening, losing, recovering, shutting down.
+//! The device: opening it, what it can do, how it is lost, and how it takes the driver layer's work.
 
-use crate::compile::{Compiler, Ready};
-use crate::memory::Memory;
+use crate::compile::{self, Compiler, Kernel};
+use crate::launch::{self, Watch};
+use crate::memory::{self, Memory};
 use crate::pool::Pool;
 use crate::watch::Watcher;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
-use vyre_driver::BackendError;
-use vyre_driver::pipeline::PipelineCache;
-use vyre_driver::resident::ResidentTable;
+use vyre_driver::queue::{About, Queue, Stop, Task, Times, Work};
+use vyre_driver::{BackendError, DeviceProfile};
+use vyre_foundation::limits;
+use vyre_foundation::validate::ValidProgram;
 
 /// The id in the registry.
 pub(crate) const ID: &str = "cpu";
 
-/// This host's processor as a backend. Clones are handles to one device.
-#[derive(Clone)]
-pub struct CpuBackend {
-    pub(crate) device: Arc<Device>,
+/// This host's processor as a device that takes work.
+///
+/// Only the driver layer has one, and it lets nothing else use memory that a submission writes. Launches rely on that.
+pub struct Processor {
+    pub(crate) shared: Arc<Shared>,
+    /// Set when this life of the device is over. What still runs ends in an error.
+    pub(crate) lost: Arc<AtomicBool>,
 }
 
-/// What all handles share.
-pub(crate) struct Device {
-    pub(crate) resident: ResidentTable<Memory>,
-    pub(crate) pipelines: PipelineCache<Ready>,
-    /// Counts recoveries; what was made under an earlier number is invalid.
-    generation: AtomicU64,
-    lost: AtomicBool,
-    shut_down: AtomicBool,
-    /// The process that opened it. A fork of that has memory like it and none of its threads.
-    process: u32,
-    pub(crate) launches: AtomicU64,
-    /// Those of the launches that more threads than the caller's could take part in.
-    pub(crate) shared_launches: AtomicU64,
+/// What outlives a loss of the device.
+pub(crate) struct Shared {
     pub(crate) compiler: Compiler,
     pub(crate) pool: Pool,
     pub(crate) watcher: Watcher,
+    /// Launches that more threads than the caller's could take part in.
+    pub(crate) shared_launches: AtomicU64,
     /// The processor's name and how many threads run workgroups.
-    pub(crate) name: String,
+    name: String,
 }
 
 /// How the backend is to work.
@@ -56,9 +51,9 @@ impl CpuConfig {
     /// `VYRE_CPU_VECTORS`. What is not set is left to the backend.
     ///
     /// ```
-    /// use vyre_driver_cpu::{CpuBackend, CpuConfig};
+    /// use vyre_driver_cpu::CpuConfig;
     ///
-    /// let backend = CpuBackend::new(CpuConfig::from_env()?)?;
+    /// let backend = vyre_driver_cpu::open(&CpuConfig::from_env()?)?;
     /// # Ok::<(), vyre_driver::BackendError>(())
     /// ```
     pub fn from_env() -> Result<CpuConfig, BackendError> {
@@ -118,95 +113,105 @@ pub enum Emitter {
     Avx512,
 }
 
-impl CpuBackend {
-    /// A device of its own, with its own threads, resident memory and pipelines.
-    pub fn new(config: CpuConfig) -> Result<CpuBackend, BackendError> {
+impl Processor {
+    /// A device with its own threads.
+    pub(crate) fn open(config: &CpuConfig) -> Result<Processor, BackendError> {
         let threads = match config.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
             threads => threads,
         };
-        Ok(CpuBackend {
-            device: Arc::new(Device {
-                resident: ResidentTable::new(ID),
-                pipelines: PipelineCache::new(256),
-                generation: AtomicU64::new(0),
-                lost: AtomicBool::new(false),
-                shut_down: AtomicBool::new(false),
-                process: std::process::id(),
-                launches: AtomicU64::new(0),
-                shared_launches: AtomicU64::new(0),
-                compiler: Compiler::new(config)?,
-                pool: Pool::new(threads),
-                watcher: Watcher::new(),
-                name: format!("{}, {threads} thread{}", processor(), if threads == 1 { "" } else { "s" }),
-            }),
-        })
-    }
-
-    /// Loses the device, as a driver's reset would: resident memory is gone, dispatches under way end in an error, and
-    /// nothing works until `try_recover`. For tests of what is built on recovery.
-    pub fn lose_device(&self) {
-        self.device.lost.store(true, Ordering::Release);
+        let shared = Shared {
+            compiler: Compiler::new(*config)?,
+            pool: Pool::new(threads),
+            watcher: Watcher::new(),
+            shared_launches: AtomicU64::new(0),
+            name: format!("{}, {threads} thread{}", processor(), if threads == 1 { "" } else { "s" }),
+        };
+        Ok(Processor { shared: Arc::new(shared), lost: Arc::default() })
     }
 }
 
-/// A call under way.
-#[derive(Clone, Copy)]
-pub(crate) struct Call {
-    pub(crate) start: Instant,
-    /// The device's life that it began in.
-    pub(crate) generation: u64,
-}
+impl Queue for Processor {
+    type Memory = Memory;
+    type Kernel = Kernel;
+    const IN_PLACE: bool = true;
 
-impl Device {
-    /// Begins a call, if the device can be used.
-    pub(crate) fn call(&self) -> Result<Call, BackendError> {
-        Ok(Call { start: Instant::now(), generation: self.ready()? })
+    fn about(&self) -> About {
+        let Shared { compiler, pool, name, .. } = &*self.shared;
+        About {
+            id: ID,
+            version: env!("CARGO_PKG_VERSION"),
+            device: name.clone(),
+            driver: compiler.name().to_owned(),
+            workgroups_max: u32::MAX,
+            async_compute: true,
+            grid_sync: true,
+            resident_workgroups_max: u64::MAX,
+            stoppable_apart: false,
+            profile: DeviceProfile {
+                supports_indirect_dispatch: true,
+                supports_trap_propagation: true,
+                max_native_int_width: 64,
+                max_workgroup_size: limits::WORKGROUP_AXIS_MAX,
+                max_invocations_per_workgroup: limits::WORKGROUP_LANES_MAX,
+                max_shared_memory_bytes: limits::WORKGROUP_BYTES_MAX as u32,
+                max_storage_buffer_binding_size: u64::from(u32::MAX) * 8,
+                compute_units: pool.threads() as u32,
+                ideal_vector_pack_bits: compiler.vector_bits(),
+                ..DeviceProfile::unknown(ID)
+            },
+        }
     }
 
-    /// The generation, if the device can be used.
-    pub(crate) fn ready(&self) -> Result<u64, BackendError> {
-        if self.shut_down.load(Ordering::Acquire) {
-            return Err(BackendError::ShutDown { backend: ID.to_owned() });
-        }
-        if self.process != std::process::id() {
-            return Err(BackendError::Unavailable {
-                backend: ID.to_owned(),
-                reason: "this process is a fork of the one that opened it, without its threads".to_owned(),
-                fix: "open the backend again in this process, or start processes without forking".to_owned(),
-            });
-        }
-        if self.is_lost() {
-            return Err(lost());
-        }
-        Ok(self.generation.load(Ordering::Acquire))
+    fn allocate(&self, byte_len: usize) -> Result<Memory, BackendError> {
+        Memory::zeroed(byte_len)
     }
 
-    pub(crate) fn is_lost(&self) -> bool {
-        self.lost.load(Ordering::Acquire)
+    fn allocate_zeroed(&self, byte_len: usize) -> Result<Memory, BackendError> {
+        Memory::zeroed(byte_len)
     }
 
-    /// Whether what was made under `generation` is still good.
-    pub(crate) fn is_current(&self, generation: u64) -> bool {
-        self.generation.load(Ordering::Acquire) == generation && !self.is_lost()
+    fn zeroed(&self, byte_len: usize) -> Result<Vec<u8>, BackendError> {
+        memory::zeroed(byte_len, "a buffer")
     }
 
-    pub(crate) fn recover(&self) -> Result<(), BackendError> {
-        if self.shut_down.load(Ordering::Acquire) {
-            return Err(BackendError::ShutDown { backend: ID.to_owned() });
+    fn compile(&self, program: &ValidProgram, stop: &Stop) -> Result<Kernel, BackendError> {
+        compile::compile(&self.shared, program, &Watch::new(self, stop))
+    }
+
+    fn submit(&self, work: Work<'_, Processor>, stop: &Stop) -> Result<Times, BackendError> {
+        launch::submit(self, work, stop)
+    }
+
+    /// Between grid barriers a workgroup's state is in memory, so any grid fits.
+    fn resident_workgroups(&self, _: &Kernel, _: u64) -> Result<u64, BackendError> {
+        Ok(u64::MAX)
+    }
+
+    fn spawn(&self, task: Task) -> Result<(), BackendError> {
+        if let Err(task) = self.shared.pool.spawn(task) {
+            // There is no thread for it, so the caller runs it.
+            task();
         }
-        // Invalidate first: whoever sees the device healthy again also sees the new generation.
-        self.generation.fetch_add(1, Ordering::AcqRel);
-        self.resident.lose_all();
-        self.pipelines.clear();
-        self.lost.store(false, Ordering::Release);
         Ok(())
     }
 
-    pub(crate) fn shut_down(&self) {
-        self.shut_down.store(true, Ordering::Release);
-        self.resident.lose_all();
-        self.pipelines.clear();
+    fn metrics(&self) -> Vec<(&'static str, u64)> {
+        vec![("shared_dispatches", self.shared.shared_launches.load(Ordering::Relaxed))]
+    }
+
+    fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+
+    fn lose(&self) {
+        self.lost.store(true, Ordering::Release);
+    }
+
+    fn reopen(&self) -> Result<Processor, BackendError> {
+        // Whatever still runs on the old device ends in an error.
+        self.lose();
+        Ok(Processor { shared: Arc::clone(&self.shared), lost: Arc::default() })
     }
 }
 
@@ -221,22 +226,9 @@ fn processor() -> String {
     name.map_or_else(|| std::env::consts::ARCH.to_owned(), |(_, name)| name.trim().to_owned())
 }
 
-pub(crate) fn open() -> Result<Arc<dyn vyre_driver::VyreBackend>, BackendError> {
-    Ok(Arc::new(CpuBackend::new(CpuConfig::from_env()?)?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_fork_is_told_to_open_its_own() {
-        let mut backend = CpuBackend::new(CpuConfig::default()).expect("it opens");
-        assert_eq!(backend.device.ready(), Ok(0));
-        Arc::get_mut(&mut backend.device).expect("one handle").process += 1;
-        let error = backend.device.ready().expect_err("another process").to_string();
-        assert!(error.contains("fork") && error.contains("Fix: open the backend again"), "{error}");
-    }
 
     #[test]
     fn the_environment_chooses_emitter_threads_and_vectors() {

@@ -9,7 +9,7 @@ use std::io;
 /// Machine code as an emitter makes it.
 pub(crate) struct MachineCode {
     pub(crate) bytes: Vec<u8>,
-    /// Where the function starts; constants may stand in front of it.
+    /// Where the function starts; constants may precede it.
     pub(crate) entry: usize,
     /// Where the code of a line starts, and the line's site, in the order of the code; `u32::MAX` for no line.
     pub(crate) marks: Vec<(usize, u32)>,
@@ -37,7 +37,7 @@ impl Executable {
     /// # Safety
     /// The code must have been made from a function of vector code by an emitter of this crate. `context` must be the address
     /// of a launch's context that lists live memory of the lengths it says, and `scratch` that of as many bytes as the function
-    /// asks for, aligned to 64, that nobody else uses meanwhile.
+    /// asks for, aligned to 64, that no other call uses meanwhile.
     pub(crate) unsafe fn run(&self, context: u64, scratch: u64, first: u64, end: u64) {
         let start = self.memory.as_ptr().wrapping_add(self.entry);
         // SAFETY: the code at `start` is a function of this type (the caller's promise), and stays there while `self` is
@@ -77,10 +77,10 @@ mod pages {
             }
         };
         let to = chunk.as_mut_ptr().wrapping_add(start);
-        // SAFETY: `bytes` from `to` on are inside the chunk and writable, and nobody has them: they lie behind what is taken,
+        // SAFETY: `bytes` from `to` on are inside the chunk and writable, and unused: they follow what is taken,
         // and the lock is held.
         unsafe { std::ptr::copy_nonoverlapping(code.as_ptr(), to, code.len()) };
-        // SAFETY: these are whole pages, and nobody has a reference into them.
+        // SAFETY: these are whole pages, and no reference points into them.
         let failed = unsafe { libc::mprotect(to.cast(), bytes, libc::PROT_READ | libc::PROT_EXEC) };
         if failed != 0 {
             return Err(io::Error::last_os_error());

@@ -3,59 +3,60 @@
 //! Code follows its own order, not the program's: a line may come several times, for all lanes, for the last few of them, and
 //! where something rare happens.
 
-use crate::device::CpuBackend;
+use crate::compile::{Compiler, too_large};
+use crate::device::CpuConfig;
 use crate::executable::MachineCode;
 use std::fmt::Write;
 use vyre_driver::{BackendError, admission, grid_sync};
 use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::Program;
-use vyre_foundation::opt::optimise;
 use vyre_foundation::text::{self, SourceMap};
 use vyre_foundation::validate::ValidProgram;
+use vyre_lower::prepare::{Target, prepare};
 
-impl CpuBackend {
-    /// The machine code of a program under the lines of the optimised program; of one with grid barriers, that of its parts.
-    ///
-    /// ```
-    /// use vyre_driver_cpu::{CpuBackend, CpuConfig};
-    /// # let source = "program @double workgroup(64, 1, 1) {
-    /// #   buffer @y : read_write u32[] binding 0 output
-    /// #   %i = global_id x
-    /// #   store.u32 @y[%i], %i
-    /// # }";
-    ///
-    /// let program = vyre_foundation::text::parse(source).unwrap().program;
-    /// let listing = CpuBackend::new(CpuConfig::default())?.listing(&program)?;
-    /// assert!(listing.contains("%i = global_id x"), "{listing}");
-    /// # Ok::<(), vyre_driver::BackendError>(())
-    /// ```
-    pub fn listing(&self, program: &Program) -> Result<String, BackendError> {
-        let valid = admission::valid(program, None)?;
-        if !valid.facts().has_grid_sync {
-            return self.list(&valid);
-        }
-        let plan = grid_sync::plan(&valid)?;
-        let list = |part: &Program| self.list(&admission::valid(part, None)?);
-        let parts: Vec<String> = plan.segments.iter().map(list).collect::<Result<_, _>>()?;
-        Ok(parts.join("\n"))
+/// The machine code of a program under the lines of the optimised program; of one with grid barriers, that of its parts.
+///
+/// ```
+/// use vyre_driver_cpu::{CpuConfig, listing};
+/// # let source = "program @double workgroup(64, 1, 1) {
+/// #   buffer @y : read_write u32[] binding 0 output
+/// #   %i = global_id x
+/// #   store.u32 @y[%i], %i
+/// # }";
+///
+/// let program = vyre_foundation::text::parse(source).unwrap().program;
+/// let listing = listing(&CpuConfig::default(), &program)?;
+/// assert!(listing.contains("%i = global_id x"), "{listing}");
+/// # Ok::<(), vyre_driver::BackendError>(())
+/// ```
+pub fn listing(config: &CpuConfig, program: &Program) -> Result<String, BackendError> {
+    let (compiler, valid) = (Compiler::new(*config)?, admission::valid(program, None)?);
+    if !valid.facts().has_grid_sync {
+        return list(&compiler, &valid);
     }
+    let plan = grid_sync::plan(&valid)?;
+    let list = |part: &Program| list(&compiler, &admission::valid(part, None)?);
+    let parts: Vec<String> = plan.segments.iter().map(list).collect::<Result<_, _>>()?;
+    Ok(parts.join("\n"))
+}
 
-    fn list(&self, valid: &ValidProgram) -> Result<String, BackendError> {
-        let compiler = &self.device.compiler;
-        let program = optimise(valid);
-        let (code, scratch_bytes) = compiler.emit(&program, &|| Ok(()))?;
-        let mut out = format!(
-            "// @{} for {}: {} bytes of code, {} of constants in front of it, {scratch_bytes} of memory for a thread\n",
-            program.parts().name,
-            compiler.name(),
-            code.bytes.len() - code.entry,
-            code.entry,
-        );
-        let (source, map) = text::print_with_map(program.program());
-        let lines = Lines { source: source.lines().collect(), map };
-        write_code(&mut out, &code, &lines);
-        Ok(out)
-    }
+fn list(compiler: &Compiler, valid: &ValidProgram) -> Result<String, BackendError> {
+    // Traps keep their codes, which say more to a reader than their numbers.
+    let target = Target { numbers_traps: false, ..Target::NATIVE };
+    let prepared = prepare(valid, &target).map_err(too_large)?;
+    let (code, scratch_bytes) = compiler.emit(&prepared, &|| Ok(()))?;
+    let program = &prepared.program;
+    let mut out = format!(
+        "// @{} for {}: {} bytes of code, {} of constants in front of it, {scratch_bytes} of memory for a thread\n",
+        program.parts().name,
+        compiler.name(),
+        code.bytes.len() - code.entry,
+        code.entry,
+    );
+    let (source, map) = text::print_with_map(program.program());
+    let lines = Lines { source: source.lines().collect(), map };
+    write_code(&mut out, &code, &lines);
+    Ok(out)
 }
 
 struct Lines<'s> {
@@ -101,7 +102,7 @@ fn disassemble(code: &MachineCode) -> Vec<(usize, String)> {
     decoder.into_iter().map(show).collect()
 }
 
-/// Words, where there is nobody to read them.
+/// Words, where no disassembler is built in.
 #[cfg(not(target_arch = "x86_64"))]
 fn disassemble(code: &MachineCode) -> Vec<(usize, String)> {
     let word = |(at, bytes): (usize, &[u8])| {

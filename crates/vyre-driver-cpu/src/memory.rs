@@ -1,174 +1,77 @@
-//! Resident buffers, which are host memory behind the shared handle table, and threads' working memory.
+//! Buffers, which are host memory, and threads' working memory.
 #![allow(unsafe_code)]
 
-use crate::device::{Device, lost};
 use memmap2::MmapMut;
 use std::alloc::Layout;
 use std::cell::RefCell;
-use std::ops::{Deref, DerefMut};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::Duration;
-use vyre_driver::resident::Pinned;
-use vyre_driver::{BackendError, Resource};
+use vyre_driver::BackendError;
 
-pub(crate) type Memory = Mutex<Bytes>;
+/// A buffer of the device.
+///
+/// What one submission writes nothing else uses meanwhile: the driver layer promises that, and the accesses below rely on it.
+pub struct Memory {
+    address: *mut u8,
+    byte_len: usize,
+    _bytes: Bytes,
+}
 
-/// A resident buffer's bytes.
-pub(crate) enum Bytes {
+// SAFETY: it is plain memory behind an address; the driver layer decides who uses it.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+/// What owns a buffer's bytes.
+#[allow(dead_code)] // Held, and reached by the address.
+enum Bytes {
     Small(Vec<u8>),
     /// Pages of their own, aligned for vectors; large pages where the system has them, because a kernel that streams through
     /// its buffers spends much of its time on finding pages.
     Large(MmapMut),
 }
 
-/// Bytes from which a resident buffer has pages of its own.
+/// Bytes from which a buffer has pages of its own.
 const LARGE_BYTES: usize = 1 << 20;
-
-impl Bytes {
-    fn zeroed(byte_len: usize) -> Result<Bytes, BackendError> {
-        if byte_len < LARGE_BYTES {
-            return Ok(Bytes::Small(zeroed(byte_len, RESIDENT)?));
-        }
-        let refused =
-            |_| BackendError::OutOfMemory { what: RESIDENT.to_owned(), requested_bytes: byte_len as u64 };
-        let pages = MmapMut::map_anon(byte_len).map_err(refused)?;
-        // It is only a wish: small pages do as well.
-        #[cfg(target_os = "linux")]
-        let _ = pages.advise(memmap2::Advice::HugePage);
-        Ok(Bytes::Large(pages))
-    }
-}
 
 const RESIDENT: &str = "a resident buffer";
 
-impl Deref for Bytes {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Bytes::Small(bytes) => bytes,
-            Bytes::Large(pages) => pages,
+impl Memory {
+    pub(crate) fn zeroed(byte_len: usize) -> Result<Memory, BackendError> {
+        if byte_len < LARGE_BYTES {
+            let mut bytes = zeroed(byte_len, RESIDENT)?;
+            return Ok(Memory { address: bytes.as_mut_ptr(), byte_len, _bytes: Bytes::Small(bytes) });
         }
-    }
-}
-
-impl DerefMut for Bytes {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        match self {
-            Bytes::Small(bytes) => bytes,
-            Bytes::Large(pages) => pages,
-        }
-    }
-}
-
-/// The bytes behind a pin. A panic elsewhere cannot leave them half-written in a way that matters: they are only bytes.
-pub(crate) fn bytes(pinned: &Pinned<Memory>) -> MutexGuard<'_, Bytes> {
-    pinned.memory().lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// [`bytes`], unless `stop` says to give up before another dispatch lets go of them.
-pub(crate) fn bytes_unless<'a>(
-    pinned: &'a Pinned<Memory>,
-    stop: &dyn Fn() -> bool,
-) -> Option<MutexGuard<'a, Bytes>> {
-    let mut pause = Duration::from_micros(5);
-    loop {
-        match pinned.memory().try_lock() {
-            Ok(bytes) => return Some(bytes),
-            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) if stop() => return None,
-            Err(TryLockError::WouldBlock) => {
-                std::thread::sleep(pause);
-                pause = (pause * 2).min(Duration::from_millis(1));
-            }
-        }
-    }
-}
-
-impl Device {
-    pub(crate) fn allocate(&self, byte_len: usize) -> Result<Resource, BackendError> {
-        self.ready()?;
-        let bytes = Bytes::zeroed(byte_len)?;
-        Ok(self.resident.insert(byte_len, Mutex::new(bytes)))
+        let refused =
+            |_| BackendError::OutOfMemory { what: RESIDENT.to_owned(), requested_bytes: byte_len as u64 };
+        let mut pages = MmapMut::map_anon(byte_len).map_err(refused)?;
+        // It is only a wish: small pages do as well.
+        #[cfg(target_os = "linux")]
+        let _ = pages.advise(memmap2::Advice::HugePage);
+        Ok(Memory { address: pages.as_mut_ptr(), byte_len, _bytes: Bytes::Large(pages) })
     }
 
-    pub(crate) fn upload(&self, uploads: &[(&Resource, &[u8])]) -> Result<(), BackendError> {
-        let generation = self.ready()?;
-        let _span = tracing::trace_span!("upload").entered();
-        // All are checked before any is written, so that a failed batch changes nothing.
-        let mut pins = Vec::with_capacity(uploads.len());
-        for (resource, source) in uploads {
-            let pinned = self.resident.pin(resource).map_err(|error| self.cause(generation, error))?;
-            pinned.check_full(source.len())?;
-            pins.push(pinned);
-        }
-        for (pinned, (_, source)) in pins.iter().zip(uploads) {
-            let mut bytes = bytes(pinned);
-            bytes.copy_from_slice(source);
-            // Under the lock, so that a dispatch that fails later is not talked over.
-            pinned.revalidate();
-        }
-        self.still(generation)
+    pub(crate) fn address(&self) -> u64 {
+        self.address as u64
     }
 
-    pub(crate) fn upload_at(&self, uploads: &[(&Resource, usize, &[u8])]) -> Result<(), BackendError> {
-        let generation = self.ready()?;
-        let _span = tracing::trace_span!("upload").entered();
-        let mut pins = Vec::with_capacity(uploads.len());
-        for (resource, offset, source) in uploads {
-            let pinned = self.pin_defined(resource, generation)?;
-            pinned.check_range(*offset, source.len())?;
-            pins.push(pinned);
-        }
-        for (pinned, (_, offset, source)) in pins.iter().zip(uploads) {
-            let mut bytes = bytes(pinned);
-            pinned.check_defined().map_err(|error| self.cause(generation, error))?;
-            bytes[*offset..offset + source.len()].copy_from_slice(source);
-        }
-        self.still(generation)
+    pub(crate) fn byte_len(&self) -> usize {
+        self.byte_len
     }
 
-    pub(crate) fn download(
-        &self,
-        resource: &Resource,
-        range: Option<(usize, usize)>,
-        out: &mut Vec<u8>,
-    ) -> Result<(), BackendError> {
-        let generation = self.ready()?;
-        let _span = tracing::trace_span!("readback").entered();
-        let pinned = self.pin_defined(resource, generation)?;
-        let (offset, len) = range.unwrap_or((0, pinned.byte_len()));
-        pinned.check_range(offset, len)?;
-        out.clear();
-        out.try_reserve(len).map_err(|_| BackendError::OutOfMemory {
-            what: "a download".to_owned(),
-            requested_bytes: len as u64,
-        })?;
-        let bytes = bytes(&pinned);
-        // The dispatch that held the bytes may have failed, and the device may be another by now.
-        self.still(generation)?;
-        pinned.check_defined()?;
-        out.extend_from_slice(&bytes[offset..offset + len]);
-        Ok(())
+    pub(crate) fn clear(&self) {
+        // SAFETY: the buffer has that many bytes, and nothing else uses it (see the type).
+        unsafe { self.address.write_bytes(0, self.byte_len) }
     }
 
-    /// Whether the device is the one that a call began on.
-    pub(crate) fn still(&self, generation: u64) -> Result<(), BackendError> {
-        if self.is_current(generation) { Ok(()) } else { Err(lost()) }
+    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
+        assert!(offset + bytes.len() <= self.byte_len, "the driver layer checks ranges");
+        // SAFETY: the range is inside the buffer, and nothing else uses it (see the type).
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.address.add(offset), bytes.len()) }
     }
 
-    /// Memory whose bytes are defined, for a call that began on the device of `generation`.
-    pub(crate) fn pin_defined(
-        &self,
-        resource: &Resource,
-        generation: u64,
-    ) -> Result<Pinned<Memory>, BackendError> {
-        self.resident.pin_defined(resource).map_err(|error| self.cause(generation, error))
-    }
-
-    /// What is behind an error of a call: a handle that went with the device is not the caller's mistake.
-    pub(crate) fn cause(&self, generation: u64, error: BackendError) -> BackendError {
-        self.still(generation).err().unwrap_or(error)
+    pub(crate) fn read(&self, offset: usize, byte_len: usize) -> &[u8] {
+        assert!(offset + byte_len <= self.byte_len, "the driver layer checks ranges");
+        // SAFETY: the range is inside the buffer, and nothing writes it (see the type).
+        unsafe { std::slice::from_raw_parts(self.address.add(offset), byte_len) }
     }
 }
 

@@ -1,23 +1,21 @@
 //! Threads that run workgroups.
 //!
-//! A launch is posted while its caller already works on it, and whoever is idle takes part, as long as fewer threads work
-//! than the pool has; when more come, helpers leave. So callers that are many get no help and do not become more threads. Work is taken in chunks from one
-//! counter: nobody waits for a slow thread while there is work. A caller never waits for a helper to come, only for those
-//! that came to finish. The same threads run the dispatches that nobody waits for yet, in the order they came.
+//! A launch is posted while its caller already works on it, and idle threads take part, as long as fewer threads work than
+//! the pool has; when more come, helpers leave. So many callers get no help, and do not become more threads. Work is taken in
+//! chunks from one counter: no thread waits for a slow one while there is work. A caller never waits for a helper to come, only
+//! for those that came to finish. The same threads run the dispatches that are not awaited yet, in the order they came.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use vyre_driver::queue::Task;
 
 /// Something that several threads can work on at once.
-pub(crate) trait Work: Send + Sync {
+pub(crate) trait Job: Send + Sync {
     /// Takes work until there is none or `leave` says so, which is asked before each piece. Whether there was none.
     fn work(&self, leave: &dyn Fn() -> bool) -> bool;
 }
-
-/// Something that one thread does later.
-pub(crate) type Task = Box<dyn FnOnce() + Send>;
 
 /// The threads of a device.
 pub(crate) struct Pool {
@@ -29,23 +27,23 @@ struct Shared {
     /// Threads at work on jobs: callers and helpers. Changed under the lock.
     working: AtomicUsize,
     state: Mutex<State>,
-    /// Tells helpers of new work.
+    /// Wakes helpers for new work.
     posted: Condvar,
-    /// Tells callers that a helper has left.
+    /// Wakes callers when a helper has left.
     left: Condvar,
 }
 
 #[derive(Default)]
 struct State {
-    jobs: Vec<Arc<Job>>,
+    jobs: Vec<Arc<Posted>>,
     tasks: VecDeque<Task>,
     idle: usize,
     started: usize,
     closed: bool,
 }
 
-struct Job {
-    work: Arc<dyn Work>,
+struct Posted {
+    work: Arc<dyn Job>,
     helpers: AtomicUsize,
 }
 
@@ -68,9 +66,9 @@ impl Pool {
         self.shared.threads
     }
 
-    /// Works on the calling thread and lets idle ones help. Returns when all work is done and nobody is at it.
-    pub(crate) fn run(&self, work: Arc<dyn Work>) {
-        let job = Arc::new(Job { work, helpers: AtomicUsize::new(0) });
+    /// Works on the calling thread and lets idle ones help. Returns when all work is done and no thread is at it.
+    pub(crate) fn run(&self, work: Arc<dyn Job>) {
+        let job = Arc::new(Posted { work, helpers: AtomicUsize::new(0) });
         let mut state = self.shared.lock();
         let working = self.shared.working.fetch_add(1, Ordering::AcqRel) + 1;
         state.jobs.push(Arc::clone(&job));
@@ -142,7 +140,7 @@ fn help(shared: &Shared) {
             state = shared.lock();
             shared.working.fetch_sub(1, Ordering::AcqRel);
             if done {
-                // Nobody else need look.
+                // No other thread need look.
                 state.jobs.retain(|other| !Arc::ptr_eq(other, &job));
             }
             if job.helpers.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -150,7 +148,7 @@ fn help(shared: &Shared) {
             }
         } else if let Some(task) = state.tasks.pop_front() {
             drop(state);
-            // Whoever waits for the task learns of a panic by its channel; the thread has more to do.
+            // Its channel reports a panic to the caller; the thread has more to do.
             let _ = catch_unwind(AssertUnwindSafe(task));
             state = shared.lock();
         } else {
@@ -172,7 +170,7 @@ mod tests {
         helped: Arc<AtomicUsize>,
     }
 
-    impl Work for Noted {
+    impl Job for Noted {
         fn work(&self, leave: &dyn Fn() -> bool) -> bool {
             let is_helper = std::thread::current().name() == Some("vyre-cpu-helper");
             while !leave() {

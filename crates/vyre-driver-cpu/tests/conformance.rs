@@ -3,12 +3,12 @@
 //! The quick run is always done; `VYRE_CONFORM=full` does the whole suite.
 
 use vyre_conform::ConformanceSuite;
-use vyre_driver_cpu::{CpuBackend, CpuConfig, Emitter};
+use vyre_driver_cpu::{CpuConfig, Emitter};
 
 #[test]
 fn the_suite_finds_nothing_wrong() {
     for emitter in [Emitter::Portable, Emitter::Avx2, Emitter::Avx512] {
-        let backend = match CpuBackend::new(CpuConfig { emitter, ..CpuConfig::default() }) {
+        let backend = match vyre_driver_cpu::open(&CpuConfig { emitter, ..CpuConfig::default() }) {
             Ok(backend) => backend,
             Err(error) if emitter != Emitter::Portable => {
                 eprintln!("SKIP {emitter:?}: {error}");

@@ -2,15 +2,14 @@
 //! within a dispatch, who runs what, memory that runs out.
 
 use std::time::Duration;
-use vyre_driver::{
-    CancelToken, DispatchConfig, ErrorCode, ResidentDispatchStep, ResidentReadRange, Resource, VyreBackend,
-};
+use vyre_driver::{CancelToken, DispatchConfig, ErrorCode, VyreBackend};
 use vyre_driver_cpu::{CpuBackend, CpuConfig, Emitter};
 use vyre_foundation::ir::Program;
-use vyre_testkit::contract::{Subject, code, parse, words};
+use vyre_testkit::contract::{self, Subject, code, parse, words};
 
 fn backend() -> CpuBackend {
-    CpuBackend::new(CpuConfig { threads: 2, ..CpuConfig::default() }).expect("this host has an emitter")
+    vyre_driver_cpu::open(&CpuConfig { threads: 2, ..CpuConfig::default() })
+        .expect("this host has an emitter")
 }
 
 /// Where the tests run that all backends share.
@@ -18,7 +17,20 @@ fn subjects(_: &str) -> [Subject; 1] {
     [Subject::new(backend(), CpuBackend::lose_device)]
 }
 
-vyre_testkit::contract_tests!(subjects, what_hangs_ends_at_its_timeout_or_when_cancelled);
+vyre_testkit::contract_tests!(
+    subjects,
+    what_hangs_ends_at_its_timeout_or_when_cancelled,
+    one_kernel_that_is_stopped_leaves_others_alone,
+    a_timeout_leaves_resident_memory_undefined_until_it_is_filled,
+    a_timeout_also_ends_the_wait_for_a_buffer_that_another_dispatch_holds,
+);
+
+#[test]
+fn a_forked_child_gets_an_error() {
+    if contract::in_own_process("a_forked_child_gets_an_error", &[], contract::LIMIT) {
+        subjects("a fork").iter().for_each(contract::a_forked_child_gets_an_error);
+    }
+}
 
 /// Loops 2^32 - 1 times in each lane, with a bound that lanes share or have for themselves.
 fn endless(varying: bool) -> Program {
@@ -173,49 +185,6 @@ fn grid_barriers_hold_within_one_dispatch() {
 }
 
 #[test]
-fn a_sequence_reads_each_grid_when_its_turn_comes() {
-    let backend = backend();
-    let grow = parse(
-        "program @grow workgroup(1, 1, 1) {
-          buffer @args : read_write u32[3] binding 0 output
-          %x = load.u32 @args[0]
-          %more = add.u32 %x, 1
-          store.u32 @args[0], %more
-        }",
-    );
-    let count = parse(
-        "program @count workgroup(4, 1, 1) {
-          buffer @args : read       u32[3] binding 0
-          buffer @own  : read_write u32[1] binding 1
-          buffer @y    : read_write u32[1] binding 2 output
-          indirect @args[0]
-          atomic_add.u32 @y[0], 1
-          atomic_add.u32 @own[0], 1
-        }",
-    );
-    let [args, y] = [12, 4].map(|bytes| backend.allocate_resident(bytes).expect("memory"));
-    backend.upload_resident(&args, &words([0, 1, 1])).expect("it uploads");
-    // Bytes that travel with the call are the same for each launch, though the program writes them.
-    let (grown, counted) = ([args.clone()], [args.clone(), Resource::Borrowed(vec![0; 4]), y.clone()]);
-    let steps = [
-        ResidentDispatchStep { program: &grow, resources: &grown, grid_override: Some([1, 1, 1]) },
-        ResidentDispatchStep { program: &count, resources: &counted, grid_override: None },
-    ];
-    let range = ResidentReadRange { resource: &y, byte_offset: 0, byte_len: 4 };
-    let (mut out, before) = (Vec::new(), metric(&backend, "dispatches"));
-    backend
-        .dispatch_resident_repeated_sequence_read_ranges_into(&[], &steps, 5, &[range], &mut [&mut out])
-        .expect("it runs");
-    assert_eq!(out, words([4 * (1 + 2 + 3 + 4 + 5)]));
-    assert_eq!(metric(&backend, "dispatches") - before, 10);
-    let timing = backend
-        .dispatch_resident_sequence_read_ranges_timed_into(&steps, &[range], &mut [&mut out])
-        .expect("it runs");
-    assert!(timing.wall_ns >= timing.wait_ns.expect("known") && timing.device_ns.is_none());
-    assert_eq!(out, words([4 * (1 + 2 + 3 + 4 + 5 + 6)]));
-}
-
-#[test]
 fn small_grids_stay_on_the_calling_thread() {
     let (backend, program) = (backend(), parse(RING));
     for (len, shared) in [(64u32, false), (1 << 20, true)] {
@@ -227,7 +196,7 @@ fn small_grids_stay_on_the_calling_thread() {
 }
 
 #[test]
-fn dispatches_that_nobody_waits_for_run_in_turn() {
+fn dispatches_that_are_not_awaited_run_in_turn() {
     let (backend, program) = (backend(), parse(RING));
     let start: Vec<u32> = (0..320).collect();
     let inputs = [words([4]), words(start.clone())];
@@ -300,7 +269,7 @@ fn large_outputs_are_whole() {
     };
     for emitter in [Emitter::Portable, Emitter::Avx2, Emitter::Avx512] {
         let config = CpuConfig { emitter, threads: 2, ..CpuConfig::default() };
-        let Ok(backend) = CpuBackend::new(config) else {
+        let Ok(backend) = vyre_driver_cpu::open(&config) else {
             eprintln!("SKIP {emitter:?}: this processor does not have it");
             continue;
         };
@@ -320,22 +289,6 @@ fn large_outputs_are_whole() {
 }
 
 #[test]
-fn a_dispatch_that_fails_leaves_the_slots_their_storage() {
-    let program = parse(
-        "program @fails workgroup(1, 1, 1) {
-          buffer @y : read_write u32[256] binding 0 output
-          store.u32 @y[0], 7
-          trap 3
-        }",
-    );
-    let backend = CpuBackend::new(CpuConfig::default()).expect("it opens");
-    let mut slots = vec![Vec::with_capacity(4096)];
-    let error = backend.dispatch_borrowed_into(&program, &[], &DispatchConfig::default(), &mut slots);
-    assert_eq!(error.expect_err("it traps").code(), ErrorCode::Trap);
-    assert!(slots.len() == 1 && slots[0].is_empty() && slots[0].capacity() >= 4096, "{:?}", slots[0]);
-}
-
-#[test]
 fn compiling_ends_at_its_timeout() {
     let program = parse(
         "program @late workgroup(1, 1, 1) {
@@ -343,7 +296,7 @@ fn compiling_ends_at_its_timeout() {
           store.u32 @y[0], 7
         }",
     );
-    let backend = CpuBackend::new(CpuConfig::default()).expect("it opens");
+    let backend = vyre_driver_cpu::open(&CpuConfig::default()).expect("it opens");
     let config = |timeout| DispatchConfig { timeout, ..DispatchConfig::default() };
     let error = backend.compile_native(&program, &config(Some(Duration::ZERO))).err().expect("it is late");
     assert_eq!(error.code(), ErrorCode::Timeout);

@@ -6,7 +6,7 @@
 #![allow(clippy::print_stdout)] // The figure is the result.
 
 use vyre_driver::{DispatchConfig, VyreBackend};
-use vyre_driver_cpu::{CpuBackend, CpuConfig};
+use vyre_driver_cpu::CpuConfig;
 
 /// The most memory that this process ever had, in bytes.
 fn high_water() -> usize {
@@ -28,7 +28,7 @@ fn a_dispatch_takes_its_data_and_a_tenth_at_most() {
       store.u32 @y[%i], %t
     }";
     let program = vyre_foundation::text::parse(source).expect("it is right").program;
-    let backend = CpuBackend::new(CpuConfig::default()).expect("this host has an emitter");
+    let backend = vyre_driver_cpu::open(&CpuConfig::default()).expect("this host has an emitter");
     let half = mib << 19;
     let x: Vec<u8> = (0..half as u32 / 4).flat_map(|i| i.to_le_bytes()).collect();
     let config = DispatchConfig { output_sizes: vec![half], ..DispatchConfig::default() };

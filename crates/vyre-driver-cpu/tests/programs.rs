@@ -15,7 +15,7 @@ use vyre_testkit::{compare, dense, property};
 
 /// The emitters that this host has, with a number of vectors in flight; 0 leaves that to the backend.
 fn backends(vectors: u32) -> Vec<(Emitter, CpuBackend)> {
-    let open = |emitter| match CpuBackend::new(CpuConfig { emitter, vectors, threads: 2 }) {
+    let open = |emitter| match vyre_driver_cpu::open(&CpuConfig { emitter, vectors, threads: 2 }) {
         Ok(backend) => Some((emitter, backend)),
         Err(error) if emitter != Emitter::Portable => {
             eprintln!("SKIP {emitter:?}: {error}");

@@ -37,7 +37,7 @@ unsafe impl Sync for Kernel {}
 impl Drop for Kernel {
     fn drop(&mut self) {
         if self.context.can_tidy() {
-            // SAFETY: nobody else has the module, and no launch of it is under way: those hold the kernel.
+            // SAFETY: this is the only handle to the module, and no launch of it runs: those hold the kernel.
             let _ = unsafe { result::module::unload(self.module) };
         }
     }
@@ -115,7 +115,7 @@ fn binary(context: &Context, cache: Option<&DiskCache>, source: &str) -> Result<
     Ok(binary)
 }
 
-/// Compiles PTX, and tells what the driver's compiler said if it refuses.
+/// Compiles PTX, and reports the log of the driver's compiler if it refuses.
 fn link(context: &Context, source: &str) -> Result<Vec<u8>, BackendError> {
     const LOG_BYTES: usize = 8192;
     let mut log = vec![0u8; LOG_BYTES];

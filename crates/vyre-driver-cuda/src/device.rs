@@ -114,7 +114,7 @@ impl Context {
         self.lost.store(true, Ordering::Release);
     }
 
-    /// Gives up on a kernel that does not end.
+    /// Abandons a kernel that does not end.
     pub(crate) fn abandon(&self) {
         self.abandoned.store(true, Ordering::Release);
         self.lose();
@@ -273,6 +273,12 @@ impl Queue for Cuda {
             workgroups_max: i32::MAX as u32,
             async_compute: true,
             grid_sync: facts.cooperative,
+            // No multiprocessor of any compute capability holds more.
+            resident_workgroups_max: match facts.cooperative {
+                true => u64::from(facts.compute_units) * 32,
+                false => 0,
+            },
+            stoppable_apart: true,
             profile: DeviceProfile {
                 supports_subgroup_ops: true,
                 supports_indirect_dispatch: true,
@@ -305,11 +311,11 @@ impl Queue for Cuda {
         self.pool.allocate(byte_len).map(Memory)
     }
 
-    fn compile(&self, program: &ValidProgram, stoppable: bool) -> Result<Kernel, BackendError> {
-        compile::compile(&self.context, self.cache.as_ref(), program, stoppable)
+    fn compile(&self, program: &ValidProgram, stop: &Stop) -> Result<Kernel, BackendError> {
+        compile::compile(&self.context, self.cache.as_ref(), program, stop.is_possible())
     }
 
-    fn submit(&self, work: Work<'_, Cuda>, stop: &Stop<'_>) -> Result<Times, BackendError> {
+    fn submit(&self, work: Work<'_, Cuda>, stop: &Stop) -> Result<Times, BackendError> {
         self.context.enter()?;
         let kept = self.streams().pop();
         let mut stream = match kept {

@@ -22,7 +22,7 @@ const AXIS_MAX: u32 = 65_535;
 pub(crate) fn submit(
     stream: &mut Stream,
     mut work: Work<'_, Cuda>,
-    stop: &Stop<'_>,
+    stop: &Stop,
 ) -> Result<Times, BackendError> {
     let start = Instant::now();
     for Memory(block) in &work.clears {
@@ -70,7 +70,7 @@ pub(crate) fn submit(
 fn launch(stream: &Stream, one: &Launch<'_, Cuda>) -> Result<(), BackendError> {
     let admission = one.admission;
     let mut arguments: Vec<u64> = Vec::with_capacity(2 * one.buffers.len() + 9);
-    for (Memory(block), elements) in one.buffers.iter().zip(admission.bound_lens()) {
+    for (Memory(block), elements) in one.memories().zip(admission.bound_lens()) {
         arguments.extend([block.address, u64::from(elements)]);
     }
     let [trap, sync] = stream.state();
@@ -187,7 +187,7 @@ impl Drop for Graph {
 }
 
 /// Waits for the launches. When they should end they are cancelled, and the reason comes back.
-fn wait(stream: &Stream, stop: &Stop<'_>) -> Result<(), BackendError> {
+fn wait(stream: &Stream, stop: &Stop) -> Result<(), BackendError> {
     let mut stopped: Option<(BackendError, Instant)> = None;
     let mut rounds = 0u32;
     while !stream.end.happened()? {

@@ -73,7 +73,7 @@ impl Pool {
     /// Gives what is kept back to the device.
     fn trim(&self) {
         for address in std::mem::take(&mut *self.lock()).into_values().flatten() {
-            // SAFETY: the address came from `malloc_sync`, and nobody has it any more.
+            // SAFETY: the address came from `malloc_sync`, and is not in use any more.
             let _ = unsafe { result::free_sync(address) };
         }
     }
@@ -114,10 +114,10 @@ impl Pinned {
         Ok(Pinned { address: address.cast(), byte_len, context: Arc::clone(context) })
     }
 
-    /// Where a part of it lies.
+    /// The address of a part of it.
     pub(crate) fn at(&self, offset: usize) -> *mut u8 {
         assert!(offset < self.byte_len, "callers stay inside");
-        // SAFETY: the offset lies inside the allocation.
+        // SAFETY: the offset is inside the allocation.
         unsafe { self.address.add(offset) }
     }
 

@@ -100,7 +100,7 @@ pub(crate) fn download(
         if at >= plan.chunks() {
             return Ok(());
         }
-        // SAFETY: the chunk is emptied and has room, and the range lies inside `from` as it does inside `out`.
+        // SAFETY: the chunk is emptied and has room, and the range is inside `from` as it is inside `out`.
         unsafe {
             let from = from + (at * plan.chunk_bytes) as u64;
             sys::cuMemcpyDtoHAsync_v2(chunk.memory.at(0).cast(), from, plan.len_of(at), stream)

@@ -36,6 +36,8 @@ impl Queue for Interpreter {
             workgroups_max: u32::MAX,
             async_compute: true,
             grid_sync: true,
+            resident_workgroups_max: u64::MAX,
+            stoppable_apart: false,
             profile: DeviceProfile {
                 supports_indirect_dispatch: true,
                 supports_trap_propagation: true,
@@ -54,11 +56,11 @@ impl Queue for Interpreter {
         Memory::zeroed(byte_len)
     }
 
-    fn compile(&self, _: &ValidProgram, _: bool) -> Result<Kernel, BackendError> {
+    fn compile(&self, _: &ValidProgram, _: &Stop) -> Result<Kernel, BackendError> {
         Ok(Kernel)
     }
 
-    fn submit(&self, work: Work<'_, Interpreter>, stop: &Stop<'_>) -> Result<Times, BackendError> {
+    fn submit(&self, work: Work<'_, Interpreter>, stop: &Stop) -> Result<Times, BackendError> {
         self.run(work, stop)
     }
 

@@ -10,7 +10,7 @@ use vyre_reference::{Options, RunError, run_in_place};
 
 impl Interpreter {
     /// Does the work of one submission, in order.
-    pub(crate) fn run(&self, work: Work<'_, Interpreter>, stop: &Stop<'_>) -> Result<Times, BackendError> {
+    pub(crate) fn run(&self, work: Work<'_, Interpreter>, stop: &Stop) -> Result<Times, BackendError> {
         let start = Instant::now();
         work.clears.iter().for_each(|memory| memory.bytes().fill(0));
         if !work.uploads.is_empty() {
@@ -34,22 +34,23 @@ impl Interpreter {
         Ok(Times { device_ns: None, enqueue })
     }
 
-    fn launch(&self, launch: &Launch<'_, Interpreter>, stop: &Stop<'_>) -> Result<(), BackendError> {
+    fn launch(&self, launch: &Launch<'_, Interpreter>, stop: &Stop) -> Result<(), BackendError> {
         let admission = launch.admission;
         let name = admission.program.program().name();
         let _span = tracing::trace_span!("launch", program = name, grid = ?admission.grid).entered();
         let same = |a: &Memory, b: &Memory| std::ptr::eq(a, b);
-        let mut buffers = Vec::with_capacity(launch.buffers.len());
-        for (at, memory) in launch.buffers.iter().enumerate() {
+        let memories: Vec<&Memory> = launch.memories().collect();
+        let mut buffers = Vec::with_capacity(memories.len());
+        for (at, memory) in memories.iter().enumerate() {
             // Memory that is only read may be bound twice: all but its last use are copies.
-            let again = launch.buffers[at + 1..].iter().any(|other| same(other, memory));
+            let again = memories[at + 1..].iter().any(|other| same(other, memory));
             buffers.push(if again { memory.bytes().clone() } else { std::mem::take(&mut *memory.bytes()) });
         }
         let reason = || if self.is_lost() { Some(lost()) } else { stop.reason() };
         let must_stop = || reason().is_some();
         let options = Options { stop: Some(&must_stop), ..Options::default() };
         let result = run_in_place(admission, &mut buffers, &options);
-        for (memory, bytes) in launch.buffers.iter().zip(buffers) {
+        for (memory, bytes) in memories.iter().zip(buffers) {
             *memory.bytes() = bytes;
         }
         let stats = result.map_err(|error| match error {

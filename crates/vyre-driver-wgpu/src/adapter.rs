@@ -34,7 +34,7 @@ pub enum Selection {
 /// How shaders are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ShaderChoice {
-    /// In the fastest way that is exact on the device.
+    /// By the fastest strategy that is exact on the device.
     #[default]
     Fastest,
     /// As SPIR-V of our own, where that is exact.
@@ -53,10 +53,10 @@ pub enum ShaderChoice {
 /// How bytes get to a device's memory and back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemoryChoice {
-    /// In place where the device has the host's memory, by way of buffers for that elsewhere.
+    /// In place where the device has the host's memory, through staging buffers elsewhere.
     #[default]
     Fastest,
-    /// By way of buffers for that.
+    /// Through staging buffers.
     Staged,
 }
 
@@ -119,7 +119,7 @@ pub struct Adapter {
     pub driver: String,
     /// The API that reaches it: `vulkan`, `metal` or `dx12`.
     pub api: String,
-    /// Whether it is a processor that stands in for a GPU.
+    /// Whether it is a software device, which runs on the processor.
     pub is_software: bool,
 }
 
@@ -136,12 +136,12 @@ impl Adapter {
     }
 }
 
-/// The blocks that may stand in each other for Mesa's software device. Its compiler has room for 80 conditions and as many
+/// How deep blocks may nest on Mesa's software device. Its compiler has room for 80 conditions and as many
 /// loops; beyond, it computes wrong or ends the process. Shaders put a few around single lines.
 const LLVMPIPE_NESTING_MAX: u32 = 72;
 
 impl Adapter {
-    /// The blocks of a program that may stand in each other.
+    /// How deep the blocks of a program may nest.
     pub(crate) fn nesting_max(&self) -> u32 {
         if self.driver.contains("llvmpipe") { LLVMPIPE_NESTING_MAX } else { u32::MAX }
     }
@@ -219,7 +219,7 @@ pub(crate) fn choose(
     Ok(all.swap_remove(at))
 }
 
-/// Whether there is nothing better than a software device here, as far as that can be told in a moment: loading a driver
+/// Whether there is nothing better than a software device here, as far as a moment's look shows: loading a driver
 /// for nothing would delay everyone who never asked for it.
 pub(crate) fn is_last_resort() -> bool {
     let is_named = match std::env::var("VYRE_WGPU_ADAPTER").as_deref() {

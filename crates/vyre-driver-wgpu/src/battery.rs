@@ -7,6 +7,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 use vyre_foundation::ir::{ArgType, ComputeOp, DataType, Literal};
+use vyre_foundation::random::Words;
 use vyre_foundation::scalar::{Meaning, meaning, observe};
 use vyre_foundation::text::print_literal;
 
@@ -74,20 +75,17 @@ pub(crate) struct Wrong {
     pub(crate) text: String,
 }
 
-/// A generator of random words (splitmix64): the same on every machine, so that a verdict can be repeated.
+/// A generator of random words: the same on every machine, so that a verdict can be repeated.
 #[derive(Clone)]
-pub(crate) struct Random(u64);
+pub(crate) struct Random(Words);
 
 impl Random {
     pub(crate) fn new(seed: u64) -> Random {
-        Random(seed)
+        Random(Words::new(seed))
     }
 
     pub(crate) fn word(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
+        self.0.next_word()
     }
 
     pub(crate) fn below(&mut self, end: usize) -> usize {
@@ -188,7 +186,7 @@ impl Battery {
         let places: [fn(usize, usize) -> usize; COLUMNS] =
             [|at, n| at % n, |at, n| at / n, |at, n| at * 7 % n, |at, n| at * 3 % n];
         let mut columns = places.map(|place| (0..count * count).map(|at| edges[place(at, count)]).collect());
-        let mut random = Random(1);
+        let mut random = Random::new(1);
         for at in 0..2048 {
             let mut words: [u64; COLUMNS] = std::array::from_fn(|_| random.word());
             if is_float && at % 2 == 0 {
@@ -225,7 +223,7 @@ impl Battery {
         // Sums and products are what is rewritten most.
         let often = [ComputeOp::Add, ComputeOp::Sub, ComputeOp::Mul];
         ops.extend(often.iter().cycle().take(12).filter_map(|op| row(*op, ty, ty)));
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         let mut lines: Vec<Line> = Vec::new();
         for _ in 0..count {
             let first = lines.len();

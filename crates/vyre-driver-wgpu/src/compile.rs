@@ -32,7 +32,7 @@ static IDS: AtomicU64 = AtomicU64::new(0);
 /// How shaders for a device are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shaders {
-    /// WGSL, with f32 made in these ways and other floats as integers.
+    /// WGSL, with these strategies for f32 and software floats for the others.
     Wgsl(Floats),
     /// SPIR-V of our own, which the driver gets as it is, and the lanes of the device's subgroups, if they can be used.
     SpirV(spirv::Options, u32),

@@ -211,7 +211,7 @@ impl Device {
         self.state.lose(cause.to_owned());
     }
 
-    /// Gives up on a kernel that does not end.
+    /// Abandons a kernel that does not end.
     pub(crate) fn abandon(&self, cause: &str) {
         self.state.abandoned.store(true, Ordering::Release);
         self.lose(cause);
@@ -328,7 +328,7 @@ impl Wgpu {
     }
 
     /// How SPIR-V for the device is made, and the lanes of its subgroups, if it gets SPIR-V: for comparisons with other
-    /// ways to run the same shader.
+    /// runtimes of the same shader.
     #[must_use]
     pub fn emission(&self) -> Option<(spirv::Options, u32)> {
         match self.verdict.shaders {
@@ -362,7 +362,7 @@ impl Wgpu {
         }
     }
 
-    /// Compiles a program with shaders made in that way.
+    /// Compiles a program with such shaders.
     pub(crate) fn compile_as(
         &self,
         program: &ValidProgram,
@@ -442,6 +442,9 @@ impl Queue for Wgpu {
             workgroups_max: i32::MAX as u32,
             async_compute: true,
             grid_sync: false,
+            // One workgroup is alone, so its own barrier does; nothing promises that two run at the same time.
+            resident_workgroups_max: 1,
+            stoppable_apart: false,
             profile: DeviceProfile {
                 supports_indirect_dispatch: true,
                 supports_trap_propagation: true,
@@ -472,11 +475,11 @@ impl Queue for Wgpu {
         self.pool.allocate(Kind::Storage, byte_len)
     }
 
-    fn compile(&self, program: &ValidProgram, _: bool) -> Result<Kernel, BackendError> {
+    fn compile(&self, program: &ValidProgram, _: &Stop) -> Result<Kernel, BackendError> {
         self.compile_as(program, &self.verdict.shaders)
     }
 
-    fn submit(&self, work: Work<'_, Wgpu>, stop: &Stop<'_>) -> Result<Times, BackendError> {
+    fn submit(&self, work: Work<'_, Wgpu>, stop: &Stop) -> Result<Times, BackendError> {
         if let Some(reason) = stop.reason() {
             return Err(reason);
         }
@@ -495,7 +498,6 @@ impl Queue for Wgpu {
         result
     }
 
-    /// One workgroup is alone, so its own barrier does; nothing promises that two run at the same time.
     fn resident_workgroups(&self, _: &Kernel, _: u64) -> Result<u64, BackendError> {
         Ok(1)
     }

@@ -14,7 +14,7 @@ use vyre_driver::BackendError;
 use vyre_driver::queue::{Launch, Read, Stop, Times, Work};
 use wgpu::{BufferUsages, Features, MapMode};
 
-/// How long a kernel that should end may still take to end by itself: there is no way to stop one, and some drivers compile
+/// How long a kernel that should end may still take to end by itself: one cannot be stopped, and some drivers compile
 /// it only now.
 const GRACE: Duration = Duration::from_secs(10);
 /// Between looks at a device whose work someone may want to end.
@@ -132,7 +132,7 @@ fn around(offset: usize, byte_len: usize) -> (usize, usize) {
 }
 
 impl<'a> Submission<'a> {
-    pub(crate) fn run(&self, mut work: Work<'a, Wgpu>, stop: &Stop<'_>) -> Result<Times, BackendError> {
+    pub(crate) fn run(&self, mut work: Work<'a, Wgpu>, stop: &Stop) -> Result<Times, BackendError> {
         let once = self.prepare(&work.launches)?;
         let again = self.prepare(&work.repeated)?;
         let turns = std::iter::repeat_n(&again, work.repeat_count as usize).flatten();
@@ -235,8 +235,8 @@ impl<'a> Submission<'a> {
             return FxHashSet::default();
         }
         let launches = work.launches.iter().chain(&work.repeated);
-        let bound = launches.flat_map(|launch| launch.buffers.iter().zip(&launch.kernel.bindings.buffers));
-        let written = bound.filter(|(_, (_, writable))| *writable).map(|(memory, _)| *memory);
+        let bound = launches.flat_map(|launch| launch.memories().zip(&launch.kernel.bindings.buffers));
+        let written = bound.filter(|(_, (_, writable))| *writable).map(|(memory, _)| memory);
         let given = work.clears.iter().copied().chain(work.uploads.iter().map(|(memory, ..)| *memory));
         written.chain(given).chain(self.status).map(|memory| memory.buffer().id).collect()
     }
@@ -339,7 +339,7 @@ impl<'a> Submission<'a> {
     }
 }
 
-/// Whole words of their own: what is behind the end of memory is nobody's.
+/// Whole words of their own: what is behind the end of memory is not used.
 fn is_whole(&(memory, offset, bytes): &(&Memory, usize, &[u8])) -> bool {
     let (first, byte_len) = around(offset, bytes.len());
     offset == first && (bytes.len() == byte_len || offset + bytes.len() == memory.byte_len)
@@ -389,7 +389,7 @@ impl Wgpu {
         Ok(Some(staged))
     }
 
-    /// Writes bytes where they go: nobody else uses what is uploaded to.
+    /// Writes bytes where they go: no other work uses what is uploaded to.
     fn upload_in_place(&self, uploads: &[(&Memory, usize, &[u8])]) -> Result<(), BackendError> {
         let some = || uploads.iter().filter(|(.., bytes)| !bytes.is_empty());
         let mapped = Mapped::ask(&self.device, MapMode::Write, some().map(|(memory, ..)| *memory))?;
@@ -493,7 +493,7 @@ impl Wgpu {
         key.push(launch.kernel.id);
         key.extend(launch.admission.grid.map(u64::from));
         let byte_lens = launch.admission.bindings.iter().map(|binding| binding.byte_len as u64);
-        key.extend(launch.buffers.iter().zip(byte_lens).flat_map(|(memory, len)| [memory.buffer().id, len]));
+        key.extend(launch.memories().zip(byte_lens).flat_map(|(memory, len)| [memory.buffer().id, len]));
         key.extend(status.map(|status| status.buffer().id));
         let mut kept = lock(&self.bound);
         let gone = self.pool.gone();
@@ -525,7 +525,7 @@ impl Wgpu {
             offset: words.offset + piece as u64 * words.stride,
             size: wgpu::BufferSize::new(words.byte_len),
         });
-        let memories = launch.buffers.iter().map(|memory| memory.raw());
+        let memories = launch.memories().map(Memory::raw);
         let others = status.map(Memory::raw).into_iter().chain(launch.kernel.tables.as_deref());
         let whole = wgpu::Buffer::as_entire_binding;
         let resources = memories.map(whole).chain([launch_words]).chain(others.map(whole));
@@ -593,7 +593,7 @@ impl Wgpu {
         &self,
         index: &wgpu::SubmissionIndex,
         awaited: Option<&Arc<AtomicUsize>>,
-        stop: &Stop<'_>,
+        stop: &Stop,
     ) -> Result<(), BackendError> {
         if self.ends_soon(awaited)? {
             return stop.reason().map_or(Ok(()), Err);

@@ -68,7 +68,7 @@ struct Free {
 /// given back by [`Memory::keep`] alone.
 pub struct Memory {
     buffer: Option<Buffer>,
-    /// What was asked for. The buffer has more, which is nobody's.
+    /// What was asked for. The buffer has more, which is not used.
     pub(crate) byte_len: usize,
     kind: Kind,
     pool: Arc<Pool>,
@@ -93,7 +93,7 @@ impl Drop for Memory {
     fn drop(&mut self) {
         match self.kind {
             Kind::Storage => self.pool.take_back(self.kind, self.buffer.take()),
-            // A call failed half-way, so nobody knows how it is.
+            // A call failed half-way, so its state is unknown.
             Kind::Readback | Kind::Upload => {}
         }
     }
@@ -157,7 +157,7 @@ impl<'a> Mapped<'a> {
 impl Drop for Mapped<'_> {
     fn drop(&mut self) {
         let unmap = || self.memories.iter().for_each(|memory| memory.raw().unmap());
-        // What stays mapped is of no use to anyone, and nobody would know.
+        // What stays mapped cannot be used, and no later call would notice.
         if self.device.watched("a mapping", unmap).is_err() {
             self.device.lose("memory could not be unmapped");
         }

@@ -21,7 +21,7 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 use vyre_driver::admission::valid;
 use vyre_driver::pipeline::PipelineKey;
-use vyre_driver::queue::{Launch, Queue, Read, Stop, Work};
+use vyre_driver::queue::{Launch, Operand, Queue, Read, Stop, Work};
 use vyre_driver::{BackendError, DispatchConfig};
 use vyre_foundation::ir::{DataType, Digest};
 use vyre_foundation::launch;
@@ -572,7 +572,11 @@ fn run(
     let bindings = launch::bind_all(&program, &lens)?;
     let no_indirect = |_, _| Ok::<_, BackendError>([0; 3]);
     let admission = launch::admit(&program, bindings, Some([workgroups, 1, 1]), no_indirect)?;
-    work.launches.push(Launch { kernel, admission: &admission, buffers: memories.iter().collect() });
+    work.launches.push(Launch {
+        kernel,
+        admission: &admission,
+        buffers: memories.iter().map(Operand::Memory).collect(),
+    });
     work.reads.push(Read { memory: output, offset: 0, byte_len: output_bytes, out: &mut found });
     let config = DispatchConfig { timeout: Some(LIMIT), ..DispatchConfig::default() };
     wgpu.submit(work, &Stop::new(&config, Instant::now()))?;

@@ -77,7 +77,7 @@ fn check_backend(backend: &(impl VyreBackend + ?Sized), valid: &ValidProgram) ->
     if workgroup_bytes == 0 {
         return Ok(());
     }
-    // Zero stands for not known.
+    // Zero means unknown.
     match backend.device_profile().max_shared_memory_bytes {
         0 => Ok(()),
         limit => {

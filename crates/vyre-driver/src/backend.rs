@@ -339,7 +339,7 @@ pub trait VyreBackend: private::Sealed + Send + Sync {
         self.compile_native(&program, config)
     }
 
-    /// The pipeline cache's real hits and misses; `None` if nobody counts them.
+    /// The pipeline cache's real hits and misses; `None` if they are not counted.
     #[must_use]
     fn pipeline_cache_snapshot(&self) -> Option<PipelineCacheSnapshot> {
         None
@@ -485,7 +485,7 @@ pub trait VyreBackend: private::Sealed + Send + Sync {
         Ok(())
     }
 
-    /// What else there is to say of the device, for people: a word for what, and the text.
+    /// Further facts about the device for people: a name for each, and its text.
     fn notes(&self) -> Vec<(&'static str, String)> {
         Vec::new()
     }

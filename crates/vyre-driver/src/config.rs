@@ -28,7 +28,7 @@ pub struct DispatchConfig {
 pub struct CancelToken(Arc<AtomicBool>);
 
 impl CancelToken {
-    /// A token that nobody has cancelled.
+    /// A token that is not cancelled.
     #[must_use]
     pub fn new() -> CancelToken {
         CancelToken::default()

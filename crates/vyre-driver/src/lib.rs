@@ -12,7 +12,7 @@ pub mod pipeline;
 mod profile;
 pub mod queue;
 pub mod registry;
-pub mod resident;
+mod resident;
 pub mod routing;
 mod types;
 

@@ -68,7 +68,7 @@ pub fn fill_output_slots(results: Vec<Vec<u8>>, outputs: &mut Vec<Vec<u8>>) {
 }
 
 /// Has `dispatch` take the storage it can use from the slots, and puts the results there.
-pub fn into_slots<E>(
+pub(crate) fn into_slots<E>(
     outputs: &mut Vec<Vec<u8>>,
     dispatch: impl FnOnce(&mut Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, E>,
 ) -> Result<(), E> {

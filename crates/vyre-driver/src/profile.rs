@@ -14,7 +14,7 @@ pub enum DeviceTimingQuality {
 
 /// A device's features, sizes and rates. What is not known is `false` or zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // The names say what they hold; units stand last.
+#[allow(missing_docs)] // The names say what they hold; units are last.
 pub struct DeviceProfile {
     pub backend: &'static str,
     pub supports_subgroup_ops: bool,

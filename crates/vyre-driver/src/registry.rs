@@ -19,7 +19,7 @@ pub struct BackendRegistration {
     pub id: &'static str,
     /// Routing prefers the highest.
     pub precedence: u32,
-    /// Whether routing prefers every other, as far as that can be told without opening it.
+    /// Whether routing prefers every other, as far as it is known without opening it.
     pub last_resort: fn() -> bool,
     /// What it runs on, in a few words.
     pub description: &'static str,

@@ -1,7 +1,7 @@
 //! The table of resident memory that every backend keeps.
 //!
 //! A handle is a serial number under the number of the table that gave it, so that a handle from another backend, from
-//! before a device loss, or of freed memory is told apart from a good one. The memory itself is the backend's type `M`.
+//! before a device loss, or of freed memory is distinguished from a good one. The memory itself is the backend's type `M`.
 //! A dispatch pins what it uses; pinned memory cannot be freed.
 
 use crate::error::{BackendError, HandleFault};
@@ -16,7 +16,7 @@ use vyre_foundation::validate::ValidProgram;
 const SERIAL_BITS: u32 = 44;
 
 /// The resident memory of one backend.
-pub struct ResidentTable<M> {
+pub(crate) struct ResidentTable<M> {
     backend: &'static str,
     /// This table's number, in the bits above the serial.
     owner: u64,
@@ -37,7 +37,7 @@ struct Entry<M> {
 }
 
 /// Resident memory that a dispatch or transfer is using. Dropping it lets go.
-pub struct Pinned<M> {
+pub(crate) struct Pinned<M> {
     handle: u64,
     entry: Arc<Entry<M>>,
 }
@@ -45,43 +45,43 @@ pub struct Pinned<M> {
 impl<M> Pinned<M> {
     /// The backend's memory.
     #[must_use]
-    pub fn memory(&self) -> &M {
+    pub(crate) fn memory(&self) -> &M {
         &self.entry.memory
     }
 
     /// How many bytes it has.
     #[must_use]
-    pub fn byte_len(&self) -> usize {
+    pub(crate) fn byte_len(&self) -> usize {
         self.entry.byte_len
     }
 
     /// The handle's number.
     #[must_use]
-    pub fn handle(&self) -> u64 {
+    pub(crate) fn handle(&self) -> u64 {
         self.handle
     }
 
     /// Says that a failed dispatch left its bytes undefined; only a full upload makes them usable again.
-    pub fn invalidate(&self) {
+    pub(crate) fn invalidate(&self) {
         self.entry.invalidated.store(true, Ordering::Release);
     }
 
     /// Says that all its bytes were written anew.
-    pub fn revalidate(&self) {
+    pub(crate) fn revalidate(&self) {
         self.entry.invalidated.store(false, Ordering::Release);
     }
 
     /// Checks that no failed dispatch left its bytes undefined. Ask again once the bytes are locked: a dispatch that held
     /// them until then may have failed.
-    pub fn check_defined(&self) -> Result<(), BackendError> {
+    pub(crate) fn check_defined(&self) -> Result<(), BackendError> {
         if self.entry.invalidated.load(Ordering::Acquire) {
             return Err(BackendError::BadHandle { handle: self.handle, cause: HandleFault::Invalidated });
         }
         Ok(())
     }
 
-    /// Checks that a range lies inside.
-    pub fn check_range(&self, byte_offset: usize, byte_len: usize) -> Result<(), BackendError> {
+    /// Checks that a range is inside.
+    pub(crate) fn check_range(&self, byte_offset: usize, byte_len: usize) -> Result<(), BackendError> {
         if byte_offset.checked_add(byte_len).is_some_and(|end| end <= self.byte_len()) {
             return Ok(());
         }
@@ -96,7 +96,7 @@ impl<M> Pinned<M> {
     }
 
     /// Checks that an upload fills the allocation.
-    pub fn check_full(&self, byte_len: usize) -> Result<(), BackendError> {
+    pub(crate) fn check_full(&self, byte_len: usize) -> Result<(), BackendError> {
         if byte_len == self.byte_len() {
             return Ok(());
         }
@@ -114,7 +114,7 @@ impl<M> Pinned<M> {
 impl<M> ResidentTable<M> {
     /// An empty table for the backend with that id.
     #[must_use]
-    pub fn new(backend: &'static str) -> ResidentTable<M> {
+    pub(crate) fn new(backend: &'static str) -> ResidentTable<M> {
         static OWNERS: AtomicU64 = AtomicU64::new(1);
         let owner = OWNERS.fetch_add(1, Ordering::Relaxed) << SERIAL_BITS;
         let state = State { entries: FxHashMap::default(), next_serial: 1, lost_below: 0 };
@@ -122,7 +122,7 @@ impl<M> ResidentTable<M> {
     }
 
     /// Puts memory into the table.
-    pub fn insert(&self, byte_len: usize, memory: M) -> Resource {
+    pub(crate) fn insert(&self, byte_len: usize, memory: M) -> Resource {
         let mut state = self.lock();
         let handle = self.owner | state.next_serial;
         state.next_serial += 1;
@@ -132,7 +132,7 @@ impl<M> ResidentTable<M> {
     }
 
     /// The memory behind `resource`, whatever its bytes are worth: for uploads.
-    pub fn pin(&self, resource: &Resource) -> Result<Pinned<M>, BackendError> {
+    pub(crate) fn pin(&self, resource: &Resource) -> Result<Pinned<M>, BackendError> {
         let Resource::Resident(handle) = resource else {
             return Err(BackendError::BadHandle { handle: 0, cause: HandleFault::NotResident });
         };
@@ -144,14 +144,14 @@ impl<M> ResidentTable<M> {
     }
 
     /// The memory behind `resource`, for dispatches and downloads: its bytes must be defined.
-    pub fn pin_defined(&self, resource: &Resource) -> Result<Pinned<M>, BackendError> {
+    pub(crate) fn pin_defined(&self, resource: &Resource) -> Result<Pinned<M>, BackendError> {
         let pinned = self.pin(resource)?;
         pinned.check_defined()?;
         Ok(pinned)
     }
 
     /// Takes memory out of the table.
-    pub fn remove(&self, resource: &Resource) -> Result<(), BackendError> {
+    pub(crate) fn remove(&self, resource: &Resource) -> Result<(), BackendError> {
         let Resource::Resident(handle) = resource else {
             return Err(BackendError::BadHandle { handle: 0, cause: HandleFault::NotResident });
         };
@@ -168,7 +168,7 @@ impl<M> ResidentTable<M> {
     }
 
     /// Forgets everything, as a lost device must. What is pinned lives until it is let go.
-    pub fn lose_all(&self) {
+    pub(crate) fn lose_all(&self) {
         let mut state = self.lock();
         state.entries.clear();
         state.lost_below = state.next_serial;
@@ -176,14 +176,14 @@ impl<M> ResidentTable<M> {
 
     /// How many allocations there are, and their bytes.
     #[must_use]
-    pub fn usage(&self) -> (u64, u64) {
+    pub(crate) fn usage(&self) -> (u64, u64) {
         let state = self.lock();
         let bytes = state.entries.values().map(|entry| entry.byte_len as u64).sum();
         (state.entries.len() as u64, bytes)
     }
 
     /// A typed handle for the same memory.
-    pub fn device_buffer(&self, resource: &Resource) -> Result<Box<dyn DeviceBuffer>, BackendError> {
+    pub(crate) fn device_buffer(&self, resource: &Resource) -> Result<Box<dyn DeviceBuffer>, BackendError> {
         let pinned = self.pin(resource)?;
         Ok(Box::new(TableBuffer {
             backend: self.backend,
@@ -193,7 +193,7 @@ impl<M> ResidentTable<M> {
     }
 
     /// The resource behind a typed handle of this backend.
-    pub fn resource_of<'a>(&self, buffer: &'a dyn DeviceBuffer) -> Result<&'a Resource, BackendError> {
+    pub(crate) fn resource_of<'a>(&self, buffer: &'a dyn DeviceBuffer) -> Result<&'a Resource, BackendError> {
         match buffer.as_any().downcast_ref::<TableBuffer>() {
             Some(buffer) => Ok(&buffer.resource),
             None => Err(BackendError::BadHandle { handle: 0, cause: HandleFault::Foreign }),
@@ -202,7 +202,7 @@ impl<M> ResidentTable<M> {
 
     /// The resources behind typed handles, in one list by ascending binding. A missing buffer leaves it short, which
     /// admission reports.
-    pub fn resources_of(
+    pub(crate) fn resources_of(
         &self,
         program: &ValidProgram,
         inputs: &[&dyn DeviceBuffer],
@@ -241,7 +241,7 @@ impl<M> ResidentTable<M> {
 }
 
 /// Checks that memory which a dispatch may write is bound once. `writes` says of each resource whether it may.
-pub fn check_aliases(
+pub(crate) fn check_aliases(
     resources: &[Resource],
     writes: impl IntoIterator<Item = bool>,
 ) -> Result<(), BackendError> {
@@ -255,7 +255,7 @@ pub fn check_aliases(
 }
 
 /// Checks that ranges to read have outputs to go to, one each.
-pub fn check_range_count(ranges: usize, outputs: usize) -> Result<(), BackendError> {
+pub(crate) fn check_range_count(ranges: usize, outputs: usize) -> Result<(), BackendError> {
     if ranges == outputs {
         return Ok(());
     }

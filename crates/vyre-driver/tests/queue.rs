@@ -34,7 +34,7 @@ impl Fake {
     fn launch(&self, launch: &Launch<'_, Fake>) {
         self.launches.fetch_add(1, Ordering::Relaxed);
         let groups: u64 = launch.admission.workgroups();
-        for memory in &launch.buffers {
+        for memory in launch.memories() {
             for word in memory.lock().unwrap().chunks_exact_mut(4).take(groups as usize) {
                 let value = u32::from_le_bytes([word[0], word[1], word[2], word[3]]);
                 word.copy_from_slice(&value.wrapping_add(1).to_le_bytes());
@@ -56,6 +56,8 @@ impl Queue for Fake {
             workgroups_max: 1_000,
             async_compute: false,
             grid_sync: true,
+            resident_workgroups_max: u64::MAX,
+            stoppable_apart: false,
             profile: DeviceProfile {
                 max_workgroup_size: [1024, 1024, 64],
                 max_invocations_per_workgroup: 1024,
@@ -69,12 +71,12 @@ impl Queue for Fake {
         Ok(Mutex::new(vec![0xff; byte_len]))
     }
 
-    fn compile(&self, _: &ValidProgram, _: bool) -> Result<(), BackendError> {
+    fn compile(&self, _: &ValidProgram, _: &Stop) -> Result<(), BackendError> {
         self.compilations.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
-    fn submit(&self, work: Work<'_, Fake>, _: &Stop<'_>) -> Result<Times, BackendError> {
+    fn submit(&self, work: Work<'_, Fake>, _: &Stop) -> Result<Times, BackendError> {
         self.submissions.fetch_add(1, Ordering::Relaxed);
         work.clears.iter().for_each(|memory| memory.lock().unwrap().fill(0));
         for (memory, offset, bytes) in &work.uploads {

@@ -14,6 +14,7 @@ pub mod launch;
 pub mod limits;
 pub mod math;
 pub mod opt;
+pub mod random;
 pub mod scalar;
 pub mod text;
 pub mod validate;

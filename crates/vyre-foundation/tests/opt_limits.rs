@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use vyre_foundation::ir::walk;
 use vyre_foundation::limits;
-use vyre_foundation::opt::{SCHEDULE, optimise, optimise_with};
+use vyre_foundation::opt::{optimise, optimise_with, schedule};
 use vyre_foundation::text;
 use vyre_foundation::validate::{ValidProgram, validate};
 
@@ -19,7 +19,7 @@ fn check(source: &str) -> ValidProgram {
     let program = valid(source);
     let optimised = optimise(&program);
     let watched =
-        optimise_with(&program, SCHEDULE, &mut |_, _| {}).unwrap_or_else(|broken| panic!("{broken}"));
+        optimise_with(&program, &schedule(), &mut |_, _| {}).unwrap_or_else(|broken| panic!("{broken}"));
     assert_eq!(optimised.program(), watched.program());
     optimised
 }

@@ -4,6 +4,8 @@
 //! zeros. Generators put the plainest choice at zero and stop adding lines once a source is spent, so a fuzzer's
 //! shorter or smaller input is a smaller program, and shrinking bytes works on any generator alike.
 
+use vyre_foundation::random::Words;
+
 /// A stream of bytes to draw choices from.
 pub trait Source {
     /// The next byte; zero once the source is spent.
@@ -15,10 +17,10 @@ pub trait Source {
     }
 }
 
-/// An endless source that a seed fixes (splitmix64).
+/// An endless source that a seed fixes.
 #[derive(Clone, Debug)]
 pub struct Seeded {
-    state: u64,
+    words: Words,
     word: u64,
     bytes_left: u32,
 }
@@ -26,16 +28,12 @@ pub struct Seeded {
 impl Seeded {
     /// The stream of `seed`.
     pub const fn new(seed: u64) -> Seeded {
-        Seeded { state: seed, word: 0, bytes_left: 0 }
+        Seeded { words: Words::new(seed), word: 0, bytes_left: 0 }
     }
 
     /// The next 64 bits at once.
     pub const fn next_u64(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.words.next_word()
     }
 
     /// A number below `bound`, which is not 0.

@@ -25,6 +25,10 @@
 use vyre_foundation::ir::{AtomicOp, BufferId, BufferKind, DataType, Node, ProgramParts, walk};
 use vyre_foundation::launch::bound_buffers;
 
+/// What to do where a device has no 64-bit atomics and no lock can be taken instead.
+pub(crate) const WIDE_ATOMIC_FIX: &str = "use 32-bit elements, or use the old value if each element has one lane; 64-bit \
+    minima and maxima are an optional feature";
+
 /// The entry point's name.
 pub const ENTRY_POINT: &str = "main";
 /// The words of one element of the launch words.

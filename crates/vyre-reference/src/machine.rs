@@ -14,6 +14,7 @@ use crate::trace::Tracer;
 use crate::{Options, Report, RunError, Schedule};
 use vyre_foundation::ir::{BufferKind, ProgramParts};
 use vyre_foundation::launch::Admission;
+use vyre_foundation::random::word;
 
 /// The state of a workgroup while it waits.
 #[derive(Clone, Default)]
@@ -237,7 +238,7 @@ impl Machine<'_> {
             Schedule::Reverse => (count.saturating_sub(1), count.saturating_sub(1)),
             Schedule::Shuffle(seed) => {
                 self.sweeps += 1;
-                shuffle(mix(seed ^ mix(self.sweeps)), count)
+                shuffle(word(seed ^ word(self.sweeps)), count)
             }
         };
         (0..count).map(move |_| {
@@ -260,19 +261,11 @@ fn shuffle(random: u64, count: u64) -> (u64, u64) {
     while gcd(step, count) != 1 {
         step = (step + 1) % count;
     }
-    (step, mix(random) % count)
+    (step, word(random) % count)
 }
 
 fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
-}
-
-/// Scrambles bits: the finaliser of SplitMix64.
-fn mix(seed: u64) -> u64 {
-    let mut x = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 pub(crate) fn place_of(index: u32, extent: [u32; 3]) -> [u32; 3] {

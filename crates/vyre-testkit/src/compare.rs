@@ -4,7 +4,7 @@
 //! the test of whatever rewrites programs. A backend compares its bytes with [`expected`].
 
 use vyre_foundation::ir::Program;
-use vyre_foundation::launch::bound_buffers;
+use vyre_foundation::launch::{admit_buffers, bound_buffers, indirect};
 use vyre_foundation::validate::{ValidProgram, validate};
 use vyre_generate::Case;
 use vyre_reference::{FindingKind, Launch, Options, Outcome, RunError, Schedule, run};
@@ -55,10 +55,13 @@ pub fn settled(case: &Case) -> Result<Bytes, String> {
     first.ok_or_else(|| "no schedule ran".into())
 }
 
-/// Whether `changed` gives the same outputs, or the same trap, as the case's own program.
-pub fn same_outputs(case: &Case, changed: &ValidProgram) -> Result<(), String> {
+/// Whether `changed` gives the same outputs, or the same trap, as the case's own program. `trap` is the code that a trap of
+/// `changed` stands for.
+pub fn same_outputs(case: &Case, changed: &ValidProgram, trap: impl Fn(u32) -> u32) -> Result<(), String> {
     let own = expected(case)?;
-    let other = bytes(run(changed, launch(case), &Options::default()).map(|outcome| outcome.buffers))?;
+    let launch = Launch { grid: grid(case)?, ..launch(case) };
+    let other = bytes(run(changed, launch, &Options::default()).map(|outcome| outcome.buffers))?;
+    let other = other.map_err(trap);
     let (own, other) = match (own, other) {
         (Ok(own), Ok(other)) => (own, other),
         (Err(own), Err(other)) if own == other => return Ok(()),
@@ -74,6 +77,15 @@ pub fn same_outputs(case: &Case, changed: &ValidProgram) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The grid that a case's own program has: a changed one may derive none, because it asks for the size of the grid.
+fn grid(case: &Case) -> Result<Option<[u32; 3]>, String> {
+    if case.grid.is_some() || indirect(case.program.parts()).is_some() {
+        return Ok(case.grid);
+    }
+    let admission = admit_buffers(&case.valid()?, None, &case.buffers);
+    admission.map(|admission| Some(admission.grid)).map_err(|error| error.to_string())
 }
 
 fn ending(bytes: &Bytes) -> String {

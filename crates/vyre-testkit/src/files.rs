@@ -15,6 +15,22 @@ use vyre_generate::Case;
 /// If some are wrong, after all have run.
 pub fn check(folders: &[&str], backends: &[(String, &dyn VyreBackend)]) -> usize {
     let (mut ran, mut wrong) = (0, Vec::new());
+    for (place, case) in cases(folders) {
+        let expected = compare::expected(&case).expect("the reference runs it");
+        for (name, backend) in backends {
+            ran += 1;
+            if let Err(message) = agrees(*backend, &case, &expected) {
+                wrong.push(format!("{place} by {name}: {message}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} of {ran} runs are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    ran
+}
+
+/// The launch of every directive of the programs below `folders` that expects no race, with the directive's place.
+pub fn cases(folders: &[&str]) -> Vec<(String, Case)> {
+    let mut cases = Vec::new();
     for path in folders.iter().flat_map(|folder| repo::files(folder, "vyre")) {
         let source = repo::read(&path).expect("listed files can be read");
         let Ok(parsed) = text::parse(&source) else { continue };
@@ -23,18 +39,11 @@ pub fn check(folders: &[&str], backends: &[(String, &dyn VyreBackend)]) -> usize
         }
         for run in directives(&source).0.runs.iter().filter(|run| run.expect != Expect::Race) {
             let folder = path.parent().expect("files are in folders");
-            let Some(case) = case_of(&parsed.program, run, folder) else { continue };
-            let expected = compare::expected(&case).expect("the reference runs it");
-            for (name, backend) in backends {
-                ran += 1;
-                if let Err(message) = agrees(*backend, &case, &expected) {
-                    wrong.push(format!("{}:{} by {name}: {message}", repo::name(&path), run.line));
-                }
-            }
+            let place = || format!("{}:{}", repo::name(&path), run.line);
+            cases.extend(case_of(&parsed.program, run, folder).map(|case| (place(), case)));
         }
     }
-    assert!(wrong.is_empty(), "{} of {ran} runs are wrong:\n{}", wrong.len(), wrong.join("\n"));
-    ran
+    cases
 }
 
 /// The launch that a directive describes; `None` where it leaves something out.

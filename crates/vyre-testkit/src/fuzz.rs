@@ -106,10 +106,11 @@ pub fn optimise(data: &[u8]) {
         return;
     }
     // One pass alone, a different one for different inputs, shows what later passes would hide.
-    let pass = opt::PASSES[data.iter().map(|byte| usize::from(*byte)).sum::<usize>() % opt::PASSES.len()];
+    let pass =
+        opt::Pass::ALL[data.iter().map(|byte| usize::from(*byte)).sum::<usize>() % opt::Pass::ALL.len()];
     let alone =
         opt::optimise_with(&valid, &[pass], &mut |_, _| {}).unwrap_or_else(|broken| panic!("{broken}"));
-    for (name, changed) in [(pass.name, alone), ("all passes", opt::optimise(&valid))] {
+    for (name, changed) in [(pass.name(), alone), ("all passes", opt::optimise(&valid))] {
         if let Some(other) = finish(&changed, &launch, Schedule::Forward, false) {
             let show = |program: &ValidProgram| text::print(program.program());
             assert_eq!(bytes(other), settled, "{name} turns\n{}\ninto\n{}", show(&valid), show(&changed));

@@ -4,7 +4,7 @@
 //! races are compared. The accesses that `range` proves in bounds must never be found out of bounds in a run.
 
 use vyre_foundation::diagnostic::Place;
-use vyre_foundation::opt::{PASSES, Pass, optimise, optimise_with, range};
+use vyre_foundation::opt::{Pass, optimise, optimise_with, range};
 use vyre_foundation::text;
 use vyre_foundation::validate::ValidProgram;
 use vyre_generate::Case;
@@ -32,12 +32,12 @@ pub fn keeps_results(case: &Case) -> Result<(), String> {
     check_facts(&program, &before)?;
     let races = has_race(&before);
     let before = seen(before);
-    let inlined = apply(&program, &PASSES[..1])?;
-    for pass in PASSES {
+    let inlined = apply(&program, &[Pass::Inline])?;
+    for pass in Pass::ALL {
         for (start, what) in [(&program, "alone"), (&inlined, "after `inline`")] {
-            let after = apply(start, &[*pass])?;
+            let after = apply(start, &[pass])?;
             let result = seen(launch(&after, case, false)?);
-            compare(&before, &result, &after, &format!("`{}` {what}", pass.name))?;
+            compare(&before, &result, &after, &format!("`{}` {what}", pass.name()))?;
         }
     }
     let after = optimise(&program);

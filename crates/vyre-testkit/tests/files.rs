@@ -122,6 +122,6 @@ fn pass_result(path: &Path) -> Result<(), String> {
 }
 
 fn passes(names: &str) -> Result<Vec<Pass>, String> {
-    let pass = |name: &str| Pass::from_name(name).copied().ok_or(format!("no pass is named `{name}`"));
+    let pass = |name: &str| Pass::from_name(name).ok_or(format!("no pass is named `{name}`"));
     names.split_whitespace().map(pass).collect()
 }

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use vyre::spec::{Expect, directives};
 use vyre_foundation::diagnostic::Rule;
 use vyre_foundation::ir::{DataType, OpId, walk};
@@ -70,6 +71,67 @@ fn every_op_has_a_file_with_each_of_its_types() {
 }
 
 /// The rules of parser and validator.
+/// Files that name every op of a group: what the ops mean, and the emitters. Everything else asks the table.
+const NAME_ALL: [(&str, &[&str]); 3] = [
+    (
+        "ComputeOp",
+        &[
+            "crates/vyre-driver-cpu/src/vector/lower/compute.rs",
+            "crates/vyre-lower/src/ptx/compute.rs",
+            "crates/vyre-lower/src/soften/body.rs",
+            "crates/vyre-lower/src/wgsl/compute.rs",
+        ],
+    ),
+    (
+        "AtomicOp",
+        &[
+            "crates/vyre-conform/src/rules/rewrite/sync.rs",
+            "crates/vyre-driver-cpu/src/vector/lower/atomic.rs",
+            "crates/vyre-foundation/src/ir/op.rs",
+            "crates/vyre-lower/src/ptx/memory.rs",
+            "crates/vyre-lower/src/spirv/memory.rs",
+            "crates/vyre-lower/src/wgsl/module.rs",
+            "crates/vyre-reference/src/compile.rs",
+        ],
+    ),
+    ("SubgroupOp", &["crates/vyre-foundation/src/ir/op.rs"]),
+];
+
+#[test]
+fn a_new_op_is_named_where_contributing_says() {
+    let mut complaints = Vec::new();
+    for (group, files) in NAME_ALL {
+        let ops: Vec<String> = OpId::all()
+            .map(|op| format!("{op:?}"))
+            .filter_map(|op| Some(op.strip_prefix(group)?.strip_prefix('(')?.strip_suffix(')')?.to_string()))
+            .map(|op| format!("{group}::{op}"))
+            .collect();
+        assert!(ops.len() > 8, "the table has a group {group}");
+        for path in rust_files().iter().filter(|path| repo::name(path).contains("/src/")) {
+            let (name, source) = (repo::name(path), read(path));
+            if !files.contains(&name.as_str()) && ops.iter().all(|op| source.contains(op.as_str())) {
+                complaints.push(format!("{name}: names every {group}"));
+            }
+        }
+    }
+    none(
+        complaints,
+        "ask the op table, or list the file here and in CONTRIBUTING.md; `scripts/toy-op` adds an op",
+    );
+}
+
+#[test]
+fn few_matches_name_every_line() {
+    let script = repo::root().join("scripts/matches");
+    let Ok(ran) = Command::new("python3").arg(script).args(["--max", "14"]).output() else {
+        eprintln!("SKIP matches over lines: there is no python3");
+        return;
+    };
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success(), "{said}{}", String::from_utf8_lossy(&ran.stderr));
+    assert!(said.contains("matches name all 25 variants of Node"), "{said}");
+}
+
 fn rules() -> impl Iterator<Item = &'static Rule> {
     parser::RULES.iter().chain(validator::RULES.iter())
 }
@@ -206,7 +268,6 @@ const SPECIAL_FILES: [(&str, &[(&str, &str)]); 4] = [
     (
         "vyre-driver-cpu",
         &[
-            ("backend.rs", "the driver contract over the host's memory"),
             ("executable.rs", "pages with machine code"),
             ("listing.rs", "machine code as text"),
             ("pool.rs", "the threads that run workgroups"),

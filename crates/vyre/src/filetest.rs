@@ -13,7 +13,7 @@ use std::path::Path;
 use std::time::Duration;
 use vyre_foundation::diagnostic::{Diagnostic, Place};
 use vyre_foundation::ir::{Buffer, Literal, walk};
-use vyre_foundation::opt::{Pass, SCHEDULE, optimise_with, range};
+use vyre_foundation::opt::{Pass, optimise_with, range, schedule};
 use vyre_foundation::text::{self, SourceMap};
 use vyre_foundation::validate::{ValidProgram, validate};
 use vyre_reference::{FindingKind, Schedule};
@@ -27,7 +27,7 @@ pub const TIMEOUT: Duration = Duration::from_secs(60);
 /// One thing a file says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// The line it stands on.
+    /// Its line.
     pub line: u32,
     /// What is tested: `run`, `opt`, `errors` or `check`; `directive` if that cannot be read.
     pub what: &'static str,
@@ -155,8 +155,8 @@ impl File<'_> {
                 return Ok(());
             }
         }
-        let optimised =
-            optimise_with(kernel.program(), SCHEDULE, &mut |_, _| {}).map_err(|broken| broken.to_string())?;
+        let optimised = optimise_with(kernel.program(), &schedule(), &mut |_, _| {})
+            .map_err(|broken| broken.to_string())?;
         let result = launch(&Kernel::from_valid(optimised), run, self.folder, Schedule::Forward, false);
         // The optimiser's lines are not the file's, so its traps and findings have no place here.
         let nowhere = SourceMap::default();
@@ -226,15 +226,15 @@ impl File<'_> {
     }
 }
 
-/// The program in text after the passes that a `//@ opt` directive names, in order; `all` stands for the optimiser's own
+/// The program in text after the passes that a `//@ opt` directive names, in order; `all` means the optimiser's own
 /// list. `bounds` changes nothing and marks the lines of the main body that are proved to stay in bounds.
 pub fn after_passes(program: &ValidProgram, words: &[&str]) -> Result<String, String> {
     let passes: Vec<Pass> = match words {
         ["bounds"] => return Ok(marked(program)),
-        ["all"] => SCHEDULE.to_vec(),
+        ["all"] => schedule(),
         names => names
             .iter()
-            .map(|name| Pass::from_name(name).copied().ok_or_else(|| format!("there is no pass `{name}`")))
+            .map(|name| Pass::from_name(name).ok_or_else(|| format!("there is no pass `{name}`")))
             .collect::<Result<_, _>>()?,
     };
     let after = optimise_with(program, &passes, &mut |_, _| {}).map_err(|broken| broken.to_string())?;

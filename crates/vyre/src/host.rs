@@ -63,7 +63,7 @@ pub struct Error {
     pub fix: String,
 }
 
-/// As it is displayed: `main` prints errors this way, and a reader wants the message and its fix.
+/// As it is displayed: `main` prints errors by `Debug`, and a reader wants the message and its fix.
 impl std::fmt::Debug for Error {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{self}")
@@ -368,7 +368,7 @@ impl<'k> Launch<'k> {
         self.error.as_ref()
     }
 
-    /// The first thing that [`Launch::run`] needs and nobody gave.
+    /// The first thing that [`Launch::run`] needs and did not get.
     pub fn missing(&self) -> Option<Missing<'k>> {
         for (at, given) in self.contents.iter().enumerate() {
             let buffer = self.buffer(at);
@@ -541,7 +541,7 @@ fn find(parts: &ProgramParts, bound: &[BufferId], name: &str) -> Result<usize, E
     Err(Error::launch(format!("`@{}` binds no buffer `{}`", parts.name, name.escape_debug()), fix))
 }
 
-/// How long a run took; what the backend cannot tell is `None`.
+/// How long a run took; what the backend does not know is `None`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timing {
     /// From the call to its return, without compilation.

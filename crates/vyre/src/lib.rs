@@ -46,7 +46,7 @@ use vyre_foundation::diagnostic::Rule;
 #[doc = include_str!("../../../docs/host-api.md")]
 struct HostApi;
 
-/// What every diagnostic code stands for: the parser's, the validator's and that of directives.
+/// The rule behind every diagnostic code: the parser's, the validator's and that of directives.
 ///
 /// ```
 /// let rule = vyre::rules().find(|rule| rule.code == "V031").unwrap();

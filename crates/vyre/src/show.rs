@@ -10,9 +10,9 @@ use vyre_reference::{Finding, FindingKind};
 pub struct Source<'s> {
     /// The file's name.
     pub name: &'s str,
-    /// What stands in it.
+    /// Its contents.
     pub text: &'s str,
-    /// Where the program's lines stand.
+    /// The places of the program's lines.
     pub map: &'s SourceMap,
 }
 
@@ -45,7 +45,7 @@ impl Source<'_> {
         format!("{level}: {}\n", finding.render(self.name, self.text, self.map))
     }
 
-    /// The line that a finding stands on.
+    /// The line of a finding.
     pub fn line(&self, finding: &Diagnostic) -> u32 {
         match finding.place {
             Place::Source(span) => span.line,

@@ -39,7 +39,7 @@ fn backends() -> [Box<dyn Device>; 2] {
     let config = CpuConfig { threads: 3, ..CpuConfig::default() };
     [
         Box::new(ReferenceBackend::default()),
-        Box::new(CpuBackend::new(config).expect("this host has an emitter")),
+        Box::new(vyre_driver_cpu::open(&config).expect("this host has an emitter")),
     ]
 }
 

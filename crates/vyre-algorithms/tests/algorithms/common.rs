@@ -11,7 +11,7 @@ use vyre_reference::{FindingKind, Options, run_in_place};
 
 /// This host's processor.
 pub(crate) fn cpu() -> CpuBackend {
-    CpuBackend::new(CpuConfig::default()).expect("this host has a processor")
+    vyre_driver_cpu::open(&CpuConfig::default()).expect("this host has a processor")
 }
 
 /// A backend that has nothing but `dispatch`, so that plans run without resident memory.

@@ -4,7 +4,7 @@ use crate::args::{FloatStrategy, Lower};
 use crate::load;
 use crate::report::{Failure, OK, Report};
 use serde_json::json;
-use vyre::cpu::{CpuBackend, CpuConfig};
+use vyre::cpu::CpuConfig;
 use vyre::host::Error;
 use vyre::lower::floats::Floats;
 use vyre::lower::{ptx, spirv, wgsl};
@@ -81,8 +81,8 @@ fn options_fit(args: &Lower, target: &str) -> Result<(), Failure> {
 }
 
 fn asm(program: &ValidProgram, _: &Lower) -> Result<Lowered, Failure> {
-    let open = || CpuBackend::new(CpuConfig::from_env()?)?.listing(program.program());
-    let text = open().map_err(|error| Failure::from(Error::from(error)))?;
+    let listing = || vyre::cpu::listing(&CpuConfig::from_env()?, program.program());
+    let text = listing().map_err(|error| Failure::from(Error::from(error)))?;
     Ok(text.into())
 }
 

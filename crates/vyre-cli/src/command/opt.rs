@@ -8,7 +8,7 @@ use std::path::Path;
 use vyre::Program;
 use vyre::diagnostic::Place;
 use vyre::ir::{FunctionId, Node, ProgramParts, walk};
-use vyre::opt::{PASSES, Pass, SCHEDULE, optimise_with, range};
+use vyre::opt::{Pass, optimise_with, range, schedule};
 use vyre::text;
 use vyre::validate::ValidProgram;
 
@@ -39,15 +39,15 @@ pub(crate) fn run(args: &Opt, report: &Report) -> Result<u8, Failure> {
 
 /// The passes that a list of names asks for; without one, what the optimiser runs.
 fn passes(names: Option<&[String]>) -> Result<Vec<Pass>, Failure> {
-    let Some(names) = names else { return Ok(SCHEDULE.to_vec()) };
+    let Some(names) = names else { return Ok(schedule()) };
     if let [only] = names
         && matches!(only.trim(), "" | "none")
     {
         return Ok(Vec::new());
     }
     let find = |name: &String| {
-        PASSES.iter().find(|pass| pass.name == name.trim()).copied().ok_or_else(|| {
-            let known: Vec<&str> = PASSES.iter().map(|pass| pass.name).collect();
+        Pass::from_name(name.trim()).ok_or_else(|| {
+            let known: Vec<&str> = Pass::ALL.iter().map(|pass| pass.name()).collect();
             Failure::usage(
                 format!("there is no pass `{}`", name.escape_debug()),
                 format!("choose from: {}; or `none` alone", known.join(", ")),
@@ -67,8 +67,8 @@ fn step_by_step(
     let mut dump = Dump { folder, number: 0, failure: None };
     dump.write("start", program.program());
     let optimised = optimise_with(program, passes, &mut |pass, program| {
-        steps.push(json!({ "pass": pass.name, "lines": lines(program.parts()) }));
-        dump.write(pass.name, program);
+        steps.push(json!({ "pass": pass.name(), "lines": lines(program.parts()) }));
+        dump.write(pass.name(), program);
     });
     if let Some(failure) = dump.failure {
         return Err(failure);

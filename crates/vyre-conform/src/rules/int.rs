@@ -4,6 +4,7 @@ use super::{Row, Rule, other};
 use crate::failure::Cause;
 use ComputeOp as Op;
 use vyre_foundation::ir::{ComputeOp, DataType};
+use vyre_foundation::random::word;
 use vyre_foundation::scalar::meaning;
 
 pub(super) const RULES: &[Rule] = &[
@@ -205,7 +206,7 @@ pub(super) const RULES: &[Rule] = &[
         (row.result().is_integer()).then(|| row.right(x).wrapping_add(1) & row.result().mask())
     }),
     Rule::new("one-operand-in-sixteen", Cause::WrongOp, |row, x| {
-        let wrong = mix(x[0] ^ mix(x[1] ^ mix(x[2] ^ mix(x[3])))).is_multiple_of(16);
+        let wrong = word(x[0] ^ word(x[1] ^ word(x[2] ^ word(x[3])))).is_multiple_of(16);
         Some(row.right(x) ^ u64::from(wrong))
     }),
 ];
@@ -396,12 +397,4 @@ fn similar(op: Op) -> Option<Op> {
         Op::Rem => Op::Div,
         _ => return None,
     })
-}
-
-/// Scrambles bits: the finaliser of SplitMix64.
-fn mix(seed: u64) -> u64 {
-    let mut x = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }

@@ -197,7 +197,7 @@ impl<'a> Emitter<'a> {
         let to = self.len(dst);
         let from = self.len(src);
         let count = self.compute(ComputeOp::Min, DataType::U32, &[to, from]);
-        // A loop's step is a literal, so lanes stride by hand: trip t copies element t * lanes + lane.
+        // A loop's step is a literal, so the stride is explicit: trip t copies element t * lanes + lane.
         let above = self.compute(ComputeOp::Sub, DataType::U32, &[count, literal(1)]);
         let full = self.compute(ComputeOp::Div, DataType::U32, &[above, lanes]);
         let trips = self.compute(ComputeOp::Add, DataType::U32, &[full, literal(1)]);
@@ -359,7 +359,7 @@ impl<'a> Emitter<'a> {
         self.body.block.push(Node::Store { ty: DataType::U32, buffer: self.state, index, value });
     }
 
-    /// Where the lane is. The lines stand at the segment's head, where every block sees them.
+    /// Where the lane is. The lines are at the segment's head, where every block can use them.
     fn position(&mut self) -> Position {
         if let Some(at) = self.at {
             return at;
@@ -438,7 +438,7 @@ impl<'a> Emitter<'a> {
     }
 
     fn nested(&mut self, inner: impl FnOnce(&mut Emitter<'a>)) -> Block {
-        // The position must stand outside the block, whoever asks for it first.
+        // The position must be computed outside the block, whichever block needs it first.
         self.position();
         let outer = std::mem::take(&mut self.body.block);
         inner(self);

@@ -40,7 +40,7 @@ pub(super) struct Slot {
 pub(super) enum Step {
     /// Launches the segment of that number.
     Launch(usize),
-    /// Takes one of two ways by a condition.
+    /// Takes one of two branches by a condition.
     Branch { cond: Scalar, then: Vec<Step>, otherwise: Vec<Step> },
     /// Counts; the counter's grid word is set before each trip.
     Loop { counter_word: u32, lo: Scalar, hi: Scalar, step: u32, body: Vec<Step> },
@@ -70,7 +70,7 @@ pub struct Plan {
     pub(super) layout: Layout,
     /// The binding of the uniform copy; the state's is the next one.
     pub(super) first_binding: u32,
-    /// For each segment, its traps' sites and where they stand in the original.
+    /// For each segment, its traps' sites and their places in the original.
     pub(super) traps: Vec<Vec<(u32, Place)>>,
 }
 
@@ -110,7 +110,7 @@ fn leaves_loop(block: &Block) -> bool {
     })
 }
 
-/// Where the traps of a program stand, in the order they have once functions are inlined.
+/// The places of a program's traps, in the order they have once functions are inlined.
 pub(super) fn trap_places(parts: &ProgramParts) -> Vec<Place> {
     fn go(parts: &ProgramParts, function: Option<FunctionId>, out: &mut Vec<Place>) {
         let body = function.map_or(&parts.body, |function| &parts.functions[function.index()].body);
@@ -142,7 +142,7 @@ fn place_traps(segments: &[Program], places: &[Place]) -> Vec<Vec<(u32, Place)>>
     segments.iter().map(of).collect()
 }
 
-/// Splits a valid program without calls, whose traps stand in the original at `traps`.
+/// Splits a valid program without calls, whose traps have the places `traps` in the original.
 pub(super) fn split(parts: &ProgramParts, traps: &[Place]) -> Result<Plan, ProgramError> {
     let mut splitter = Splitter::new(parts);
     let mut block = parts.body.block.as_slice();

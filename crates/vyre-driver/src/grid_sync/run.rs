@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::Program;
 use vyre_foundation::launch::{self, Admission};
-use vyre_foundation::opt;
+use vyre_foundation::opt::Pass;
 use vyre_foundation::validate::ValidProgram;
 
 /// Runs a program by the best strategy that the backend has for its grid barriers.
@@ -256,7 +256,7 @@ fn invalidate(backend: &dyn VyreBackend, admission: &Admission, resources: &[Res
     let parts = admission.parts();
     for (plan, resource) in admission.bindings.iter().zip(resources) {
         if parts.buffer(plan.buffer).is_writable() {
-            // The run's own error is on its way out; a second one could only hide it.
+            // The run's own error is returned; a second one could only hide it.
             let _ = backend.invalidate_resident(resource);
         }
     }
@@ -309,8 +309,7 @@ pub fn plan(valid: &ValidProgram) -> Result<Arc<Plan>, BackendError> {
     PLANS.get_or_compile(key, || {
         let _span = tracing::trace_span!("split", program = program.name()).entered();
         let mut parts = program.parts().clone();
-        let inline = opt::Pass::from_name("inline").expect("the optimiser inlines");
-        (inline.run)(&mut parts);
+        Pass::Inline.run(&mut parts);
         split(&parts, &trap_places(program.parts()))
             .map_err(|error| BackendError::InvalidProgram { fix: error.to_string() })
     })
@@ -500,7 +499,7 @@ impl<'a> Pace<'a> {
     }
 }
 
-/// What both ways of running the parts share.
+/// What both strategies of running the parts share.
 struct Launcher<'a> {
     backend: &'a dyn VyreBackend,
     plan: &'a Plan,
@@ -658,7 +657,7 @@ impl Parts for ResidentParts<'_> {
     }
 }
 
-/// Resident memory that is freed on every way out.
+/// Resident memory that is freed on every path.
 struct Allocation<'a> {
     backend: &'a dyn VyreBackend,
     resource: Resource,
@@ -679,7 +678,7 @@ impl<'a> Allocation<'a> {
 impl Drop for Allocation<'_> {
     fn drop(&mut self) {
         if !self.freed {
-            // An error is on its way out already; a second one could only hide it.
+            // An error is being returned already; a second one could only hide it.
             let _ = self.backend.free_resident(self.resource.clone());
         }
     }

@@ -1,11 +1,12 @@
-//! The cache in memory: bounded, least recently used out first.
+//! The cache in memory: bounded, least recently used out first. What someone still holds is found all the same, so that no
+//! held pipeline is compiled again.
 
 use super::{PipelineCacheSnapshot, PipelineKey};
 use crate::error::BackendError;
 use lru::LruCache;
-use rustc_hash::FxBuildHasher;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use std::num::NonZeroUsize;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// A bounded cache of compiled programs with counters.
 pub struct PipelineCache<P> {
@@ -14,6 +15,8 @@ pub struct PipelineCache<P> {
 
 struct State<P> {
     entries: LruCache<PipelineKey, Arc<P>, FxBuildHasher>,
+    /// What was dropped while others held it.
+    held: FxHashMap<PipelineKey, Weak<P>>,
     /// Counts [`clear`](PipelineCache::clear)s: what was begun under an earlier number is not kept.
     epoch: u64,
     counts: PipelineCacheSnapshot,
@@ -27,7 +30,8 @@ impl<P> PipelineCache<P> {
         // With a bound from the start it would have room for all.
         let mut entries = LruCache::unbounded_with_hasher(FxBuildHasher);
         entries.resize(capacity);
-        let state = State { entries, epoch: 0, counts: PipelineCacheSnapshot::default() };
+        let state =
+            State { entries, held: FxHashMap::default(), epoch: 0, counts: PipelineCacheSnapshot::default() };
         PipelineCache { state: Mutex::new(state) }
     }
 
@@ -53,6 +57,7 @@ impl<P> PipelineCache<P> {
     pub fn clear(&self) {
         let mut state = self.lock();
         state.entries.clear();
+        state.held.clear();
         state.epoch += 1;
     }
 
@@ -67,6 +72,7 @@ impl<P> PipelineCache<P> {
     fn lookup(&self, key: &PipelineKey) -> Result<Arc<P>, u64> {
         let mut state = self.lock();
         let found = state.entries.get(key).map(Arc::clone);
+        let found = found.or_else(|| state.held.get(key).and_then(Weak::upgrade));
         match found {
             Some(_) => state.counts.hits += 1,
             None => state.counts.misses += 1,
@@ -84,7 +90,11 @@ impl<P> PipelineCache<P> {
         }
         let oldest = state.entries.push(key, Arc::clone(&pipeline));
         state.counts.evictions += u64::from(oldest.is_some());
-        // Nobody waits while it goes.
+        if let Some((key, oldest)) = oldest.as_ref().filter(|(_, oldest)| Arc::strong_count(oldest) > 1) {
+            state.held.retain(|_, held| held.strong_count() > 0);
+            state.held.insert(*key, Arc::downgrade(oldest));
+        }
+        // The lock is released first, because dropping a pipeline takes time.
         drop(state);
         drop(oldest);
         pipeline
@@ -123,6 +133,20 @@ mod tests {
         assert!(compiled, "2 was dropped");
         let counts = cache.snapshot();
         assert_eq!((counts.hits, counts.misses, counts.evictions, counts.entries), (2, 4, 2, 2));
+    }
+
+    #[test]
+    fn what_is_held_is_not_compiled_again() {
+        let cache = PipelineCache::new(1);
+        let held = cache.get_or_compile(key(1), || Ok(1)).unwrap();
+        for n in 2..5 {
+            cache.get_or_compile(key(n), || Ok(n)).unwrap();
+        }
+        let again = cache.get_or_compile(key(1), || unreachable!("1 is held")).unwrap();
+        assert!(Arc::ptr_eq(&held, &again));
+        drop((held, again));
+        assert_eq!(*cache.get_or_compile(key(1), || Ok(7)).unwrap(), 7, "no holder is left");
+        assert_eq!(cache.snapshot().entries, 1);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The driver contract over a queue.
 
+use super::pending;
 use super::run::{self, Locks};
-use super::{About, Queue, Stop, Work, in_background};
+use super::{About, Queue, Stop, Work};
 use crate::admission::{admit, valid};
 use crate::backend::{VyreBackend, private::Sealed};
 use crate::config::DispatchConfig;
@@ -92,7 +93,7 @@ impl<Q: Queue> QueueBackend<Q> {
 
     /// The device, if it can be used, and which life of it this is.
     pub(super) fn begin(&self) -> Result<(Arc<Q>, u64), BackendError> {
-        // A device that is replaced in between is then taken for the lost one, which is the safe way round.
+        // A device that is replaced in between then counts as the lost one, which is safe.
         let generation = self.generation();
         Ok((self.queue()?, generation))
     }
@@ -105,7 +106,7 @@ impl<Q: Queue> QueueBackend<Q> {
         self.shared.dispatches.fetch_add(dispatches, Ordering::Relaxed);
     }
 
-    fn queue(&self) -> Result<Arc<Q>, BackendError> {
+    pub(super) fn queue(&self) -> Result<Arc<Q>, BackendError> {
         let backend = || self.about().id.to_owned();
         if std::process::id() != self.shared.process {
             let cause = "the process was forked, and devices do not survive that".to_owned();
@@ -143,26 +144,26 @@ impl<Q: Queue> QueueBackend<Q> {
         &self,
         queue: &Q,
         valid: &ValidProgram,
-        config: &DispatchConfig,
+        stop: &Stop,
     ) -> Result<Arc<Q::Kernel>, BackendError> {
-        let stoppable = stoppable(config);
         let About { id, version, .. } = self.about();
-        let program = valid.program();
-        let key =
-            PipelineKey { program: program.digest(), backend: id, version, variant: u64::from(stoppable) };
+        let (program, variant) = (valid.program(), self.variant(stop) as u64);
+        let key = PipelineKey { program: program.digest(), backend: id, version, variant };
         self.shared.kernels.get_or_compile(key, || {
             let _span = tracing::trace_span!("compile", program = program.name()).entered();
-            queue.compile(valid, stoppable)
+            queue.compile(valid, stop)
         })
+    }
+
+    /// Which kernel of a program a launch wants: 0 runs to its end, 1 can be stopped. Most devices have one for both.
+    fn variant(&self, stop: &Stop) -> usize {
+        usize::from(self.about().stoppable_apart && stop.is_possible())
     }
 
     /// Allocates resident memory, zero at the start.
     fn allocate(&self, byte_len: usize) -> Result<Resource, BackendError> {
         let (queue, generation) = self.begin()?;
-        let memory = queue.allocate(byte_len)?;
-        let mut work = Work::none();
-        work.clears.push(&memory);
-        queue.submit(work, &Stop::never())?;
+        let memory = queue.allocate_zeroed(byte_len)?;
         let resource = self.resident().insert(byte_len, Resident { memory, using: RwLock::new(()) });
         self.still(generation)?;
         Ok(resource)
@@ -208,11 +209,6 @@ impl<Q: Queue> QueueBackend<Q> {
     }
 }
 
-/// Whether a launch may have to end early.
-const fn stoppable(config: &DispatchConfig) -> bool {
-    config.timeout.is_some() || config.cancel.is_some()
-}
-
 /// A program made ready. It holds its kernels, so that they are compiled once, whatever the cache forgets.
 struct Pipeline<Q: Queue> {
     backend: QueueBackend<Q>,
@@ -235,12 +231,12 @@ impl<Q: Queue> Pipeline<Q> {
         Err(BackendError::PipelineInvalidated { backend })
     }
 
-    fn kernel(&self, queue: &Q, config: &DispatchConfig) -> Result<Arc<Q::Kernel>, BackendError> {
-        let held = &self.kernels[usize::from(stoppable(config))];
+    fn kernel(&self, queue: &Q, stop: &Stop) -> Result<Arc<Q::Kernel>, BackendError> {
+        let held = &self.kernels[self.backend.variant(stop)];
         if let Some(kernel) = held.get() {
             return Ok(Arc::clone(kernel));
         }
-        let kernel = self.backend.kernel(queue, &self.compiled, config)?;
+        let kernel = self.backend.kernel(queue, &self.compiled, stop)?;
         Ok(Arc::clone(held.get_or_init(|| kernel)))
     }
 
@@ -253,16 +249,17 @@ impl<Q: Queue> Pipeline<Q> {
     ) -> Result<TimedDispatchResult, BackendError> {
         let start = Instant::now();
         let queue = self.begin()?;
-        // Another workgroup size makes another program.
-        let kernel = match admission.program == self.compiled {
-            true => self.kernel(&queue, config)?,
-            false => self.backend.kernel(&queue, &admission.program, config)?,
+        let stop = Stop::new(config, start);
+        let host = run::Host { admission, inputs, timed, start, stop: &stop };
+        let compile = || match admission.program == self.compiled {
+            true => self.kernel(&queue, &stop),
+            // Another workgroup size makes another program.
+            false => self.backend.kernel(&queue, &admission.program, &stop),
         };
-        if admission.program.facts().has_grid_sync && !run::fits(&*queue, &kernel, admission)? {
-            return grid_sync::dispatch(&self.backend, &self.program, inputs, config);
+        match run::whole(&self.backend, &*queue, admission, compile)? {
+            Some(kernel) => run::dispatch_kernel(&self.backend, &queue, kernel, &host, &mut Vec::new()),
+            None => grid_sync::dispatch(&self.backend, &self.program, inputs, config),
         }
-        let host = run::Host { admission, inputs, config };
-        run::dispatch_kernel(&self.backend, &queue, kernel, &host, timed, &mut Vec::new(), start)
     }
 }
 
@@ -326,7 +323,9 @@ impl<Q: Queue> VyreBackend for QueueBackend<Q> {
         inputs: &[&[u8]],
         config: &DispatchConfig,
     ) -> Result<Vec<Vec<u8>>, BackendError> {
-        run::dispatch(self, program, inputs, config, false, &mut Vec::new()).map(|timed| timed.outputs)
+        let start = Instant::now();
+        run::dispatch(self, program, inputs, config, (start, false), &mut Vec::new())
+            .map(|timed| timed.outputs)
     }
 
     fn dispatch_borrowed_timed(
@@ -335,7 +334,7 @@ impl<Q: Queue> VyreBackend for QueueBackend<Q> {
         inputs: &[&[u8]],
         config: &DispatchConfig,
     ) -> Result<TimedDispatchResult, BackendError> {
-        run::dispatch(self, program, inputs, config, true, &mut Vec::new())
+        run::dispatch(self, program, inputs, config, (Instant::now(), true), &mut Vec::new())
     }
 
     fn dispatch_borrowed_into(
@@ -345,8 +344,9 @@ impl<Q: Queue> VyreBackend for QueueBackend<Q> {
         config: &DispatchConfig,
         outputs: &mut OutputBuffers,
     ) -> Result<(), BackendError> {
+        let start = Instant::now();
         into_slots(outputs, |outputs| {
-            run::dispatch(self, program, inputs, config, false, outputs).map(|timed| timed.outputs)
+            run::dispatch(self, program, inputs, config, (start, false), outputs).map(|timed| timed.outputs)
         })
     }
 
@@ -356,8 +356,7 @@ impl<Q: Queue> VyreBackend for QueueBackend<Q> {
         inputs: &[Vec<u8>],
         config: &DispatchConfig,
     ) -> Result<Box<dyn PendingDispatch>, BackendError> {
-        let (backend, program, inputs) = (self.clone(), program.clone(), inputs.to_vec());
-        in_background(config, move |config| backend.dispatch(&program, &inputs, config))
+        pending::start(self, program, inputs.to_vec(), config)
     }
 
     fn dispatch_borrowed_async(
@@ -366,9 +365,7 @@ impl<Q: Queue> VyreBackend for QueueBackend<Q> {
         inputs: &[&[u8]],
         config: &DispatchConfig,
     ) -> Result<Box<dyn PendingDispatch>, BackendError> {
-        let inputs: Vec<Vec<u8>> = inputs.iter().map(|input| input.to_vec()).collect();
-        let (backend, program) = (self.clone(), program.clone());
-        in_background(config, move |config| backend.dispatch(&program, &inputs, config))
+        pending::start(self, program, inputs.iter().map(|input| input.to_vec()).collect(), config)
     }
 
     fn allocate_resident(&self, byte_len: usize) -> Result<Resource, BackendError> {
@@ -515,7 +512,7 @@ impl<Q: Queue> VyreBackend for QueueBackend<Q> {
         let compiled = valid(program, config.workgroup_override)?;
         let (backend, program) = (self.clone(), program.clone());
         let pipeline = Pipeline { backend, generation, program, compiled, kernels: Default::default() };
-        pipeline.kernel(&queue, config)?;
+        pipeline.kernel(&queue, &Stop::new(config, Instant::now()))?;
         Ok(Some(Arc::new(pipeline)))
     }
 
@@ -576,8 +573,9 @@ impl<Q: Queue> VyreBackend for QueueBackend<Q> {
         if !self.about().grid_sync || !admission.program.facts().has_grid_sync {
             return Ok(false);
         }
-        let queue = self.queue()?;
-        run::fits(&*queue, &*self.kernel(&queue, &admission.program, config)?, &admission)
+        let (queue, stop) = (self.queue()?, Stop::new(config, Instant::now()));
+        let compile = || self.kernel(&queue, &admission.program, &stop);
+        run::whole(self, &*queue, &admission, compile).map(|kernel| kernel.is_some())
     }
 
     fn max_workgroup_size(&self) -> [u32; 3] {

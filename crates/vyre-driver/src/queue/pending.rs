@@ -1,68 +1,88 @@
-//! Dispatches that run on a thread of their own.
+//! Dispatches that nothing waits for yet.
+//!
+//! The device decides which thread runs one, so its turn may come late. Its time counts from the call, and it can be
+//! cancelled while it waits for its turn.
 
+use super::backend::QueueBackend;
+use super::{Queue, Stop, run};
 use crate::config::{CancelToken, DispatchConfig};
 use crate::error::BackendError;
 use crate::types::{OutputBuffers, PendingDispatch};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use vyre_foundation::ir::Program;
+
+/// How often a caller that waits looks whether its dispatch should still begin.
+const TICK: Duration = Duration::from_millis(5);
 
 struct Running {
     result: mpsc::Receiver<Result<OutputBuffers, BackendError>>,
-    done: Arc<AtomicBool>,
+    state: Arc<State>,
     cancel: CancelToken,
+    stop: Stop,
 }
 
-/// Runs a dispatch on a thread, with a config whose token the handle can cancel.
-pub fn in_background(
+#[derive(Default)]
+struct State {
+    begun: AtomicBool,
+    done: AtomicBool,
+}
+
+/// Starts a dispatch, with a token that the handle can cancel.
+pub(super) fn start<Q: Queue>(
+    backend: &QueueBackend<Q>,
+    program: &Program,
+    inputs: Vec<Vec<u8>>,
     config: &DispatchConfig,
-    dispatch: impl FnOnce(&DispatchConfig) -> Result<OutputBuffers, BackendError> + Send + 'static,
 ) -> Result<Box<dyn PendingDispatch>, BackendError> {
-    let mut config = config.clone();
+    let (start, mut config) = (Instant::now(), config.clone());
     let cancel = config.cancel.get_or_insert_default().clone();
-    let done = Arc::new(AtomicBool::new(false));
-    let finished = Finished(Arc::clone(&done));
+    let (stop, state) = (Stop::new(&config, start), Arc::<State>::default());
     let (sender, result) = mpsc::sync_channel(1);
-    let run = move || {
-        // Nobody listens any more if the handle was dropped.
-        let _ = sender.send(dispatch(&config));
-        drop(finished);
-    };
-    match std::thread::Builder::new().name("vyre-dispatch".to_owned()).spawn(run) {
-        Ok(_) => Ok(Box::new(Running { result, done, cancel })),
+    let finished = Finished(Arc::clone(&state));
+    match backend.queue() {
         Err(error) => {
-            Err(BackendError::OutOfMemory { what: format!("a thread ({error})"), requested_bytes: 0 })
+            // The channel has room for it, and its receiver is here.
+            let _ = sender.send(Err(error));
+            drop(finished);
+        }
+        Ok(queue) => {
+            let (backend, program) = (backend.clone(), program.clone());
+            queue.spawn(Box::new(move || {
+                finished.0.begun.store(true, Ordering::Release);
+                let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+                let slots = &mut OutputBuffers::new();
+                let result = run::dispatch(&backend, &program, &inputs, &config, (start, false), slots);
+                // The receiver is gone if the handle was dropped.
+                let _ = sender.send(result.map(|timed| timed.outputs));
+                drop(finished);
+            }))?;
         }
     }
+    Ok(Box::new(Running { result, state, cancel, stop }))
 }
 
-/// Says that the thread is done, also when it panics, so that nobody polls for ever.
-struct Finished(Arc<AtomicBool>);
+/// Marks the dispatch as done, also when it panics, so that no caller polls for ever.
+struct Finished(Arc<State>);
 
 impl Drop for Finished {
     fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
+        self.0.done.store(true, Ordering::Release);
     }
 }
 
 impl PendingDispatch for Running {
     fn is_ready(&self) -> bool {
-        self.done.load(Ordering::Acquire)
+        self.state.done.load(Ordering::Acquire) || self.given_up().is_some()
     }
 
     fn await_result(self: Box<Self>) -> Result<Vec<Vec<u8>>, BackendError> {
-        self.result.recv().unwrap_or_else(|_| Err(died()))
+        self.wait(Duration::MAX)
     }
 
     fn await_timeout(self: Box<Self>, limit: Duration) -> Result<Vec<Vec<u8>>, BackendError> {
-        match self.result.recv_timeout(limit) {
-            Ok(result) => result,
-            Err(mpsc::RecvTimeoutError::Timeout) => {
-                self.cancel.cancel();
-                Err(BackendError::Timeout { limit })
-            }
-            Err(mpsc::RecvTimeoutError::Disconnected) => Err(died()),
-        }
+        self.wait(limit)
     }
 
     fn cancel(&self) {
@@ -70,6 +90,32 @@ impl PendingDispatch for Running {
     }
 }
 
-fn died() -> BackendError {
-    BackendError::other("the dispatch's thread panicked", "report the program; it must not panic")
+impl Running {
+    /// Why the dispatch ends without having begun, if it does. One that has begun ends by itself.
+    fn given_up(&self) -> Option<BackendError> {
+        if self.state.begun.load(Ordering::Acquire) { None } else { self.stop.reason() }
+    }
+
+    fn wait(&self, limit: Duration) -> Result<Vec<Vec<u8>>, BackendError> {
+        let start = Instant::now();
+        loop {
+            let left = limit.saturating_sub(start.elapsed());
+            let has_begun = self.state.begun.load(Ordering::Acquire);
+            match self.result.recv_timeout(if has_begun { left } else { left.min(TICK) }) {
+                Ok(result) => return result,
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    let fix = "report the program; it must not panic";
+                    return Err(BackendError::other("the dispatch's thread panicked", fix));
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) if has_begun || left <= TICK => {
+                    self.cancel.cancel();
+                    return Err(BackendError::Timeout { limit });
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+            }
+            if let Some(error) = self.given_up() {
+                return self.result.try_recv().unwrap_or(Err(error));
+            }
+        }
+    }
 }

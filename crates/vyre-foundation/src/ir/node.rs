@@ -354,6 +354,7 @@ macro_rules! declare {
 
         impl Node {
             /// The op of the table that this line is.
+            #[inline]
             pub const fn op(&self) -> OpId {
                 match *self {
                     $( Node::$line $({ $($op,)? .. })? => $($id)*, )*
@@ -361,6 +362,7 @@ macro_rules! declare {
             }
 
             /// The value this line assigns. A loop's counter is assigned for its block, not for the lines after it.
+            #[inline]
             pub fn result(&self) -> Option<Value> {
                 match self {
                     $( Node::$line $({ $($field,)* .. })? => None$($(.or($field.result()))*)?, )*
@@ -368,6 +370,7 @@ macro_rules! declare {
             }
 
             /// The assigned value.
+            #[inline]
             pub fn result_mut(&mut self) -> Option<&mut Value> {
                 match self {
                     $( Node::$line $({ $($field,)* .. })? => None$($(.or($field.result_mut()))*)?, )*
@@ -375,6 +378,7 @@ macro_rules! declare {
             }
 
             /// The local this line declares, reads or assigns.
+            #[inline]
             pub fn local(&self) -> Option<Local> {
                 match self {
                     $( Node::$line $({ $($field,)* .. })? => None$($(.or($field.local()))*)?, )*
@@ -382,12 +386,14 @@ macro_rules! declare {
             }
 
             /// The local that is declared, read or assigned.
+            #[inline]
             pub fn local_mut(&mut self) -> Option<&mut Local> {
                 match self {
                     $( Node::$line $({ $($field,)* .. })? => None$($(.or($field.local_mut()))*)?, )*
                 }
             }
 
+            #[inline]
             fn ty(&self) -> Option<DataType> {
                 match self {
                     $( Node::$line $({ $($field,)* .. })? => None$($(.or($field.ty()))*)?, )*
@@ -395,6 +401,7 @@ macro_rules! declare {
             }
 
             /// Calls `f` with every operand of this line, in textual order; not those of nested blocks.
+            #[inline]
             pub fn for_each_operand(&self, mut f: impl FnMut(Operand)) {
                 match self {
                     $( Node::$line $({ $($field,)* .. })? => { $($($field.operands(&mut f);)*)? } )*
@@ -402,6 +409,7 @@ macro_rules! declare {
             }
 
             /// Calls `f` with every operand of this line, in textual order; not those of nested blocks.
+            #[inline]
             pub fn for_each_operand_mut(&mut self, mut f: impl FnMut(&mut Operand)) {
                 match self {
                     $( Node::$line $({ $($field,)* .. })? => { $($($field.operands_mut(&mut f);)*)? } )*
@@ -409,6 +417,7 @@ macro_rules! declare {
             }
 
             /// Calls `f` with every buffer this line names, in textual order.
+            #[inline]
             pub fn for_each_buffer(&self, mut f: impl FnMut(BufferId)) {
                 match self {
                     $( Node::$line $({ $($field,)* .. })? => { $($($field.buffers(&mut f);)*)? } )*
@@ -416,6 +425,7 @@ macro_rules! declare {
             }
 
             /// Calls `f` with every buffer this line names, in textual order.
+            #[inline]
             pub fn for_each_buffer_mut(&mut self, mut f: impl FnMut(&mut BufferId)) {
                 match self {
                     $( Node::$line $({ $($field,)* .. })? => { $($($field.buffers_mut(&mut f);)*)? } )*
@@ -442,11 +452,13 @@ impl Node {
     }
 
     /// The type suffix of the line's op, or the type that a `var` declares; `None` where the op takes none.
+    #[inline]
     pub fn suffix(&self) -> Option<DataType> {
         if self.op().info().types.is_empty() { None } else { self.ty() }
     }
 
     /// The type of the value this line assigns; `None` for none, and for calls, whose type the callee declares.
+    #[inline]
     pub fn result_type(&self) -> Option<DataType> {
         match self {
             Node::Call { .. } => None,
@@ -468,6 +480,7 @@ impl Node {
     }
 
     /// Calls `f` with every element this line reads or writes, a buffer and its index, in textual order.
+    #[inline]
     pub fn for_each_element(&self, mut f: impl FnMut(BufferId, Operand)) {
         // Indices are the first operands, in the order of their buffers. Who names a buffer as a whole has no operands.
         let mut indices = SmallVec::<[Operand; 4]>::new();
@@ -481,6 +494,7 @@ impl Node {
     }
 
     /// The buffer this line names, the first of several: the one that it writes, if it writes any.
+    #[inline]
     pub fn buffer(&self) -> Option<BufferId> {
         let mut first = None;
         self.for_each_buffer(|buffer| first = first.or(Some(buffer)));
@@ -488,6 +502,7 @@ impl Node {
     }
 
     /// The buffer whose elements this line may change.
+    #[inline]
     pub fn written(&self) -> Option<BufferId> {
         let writes = matches!(self.effect(), Effect::Writes | Effect::OrdersAndWrites);
         if writes { self.buffer() } else { None }

@@ -1,8 +1,9 @@
 //! The op table: every op is declared once, here.
 //!
-//! A row gives an op's name, wire tag, the type suffixes it takes, its operands, its result, its effect and a doc
-//! line. Enum, printer, parser, wire form, validator, builder and the reference page all read this table, so a new op
-//! is a new row plus its meaning in `scalar` (for computing ops) or in the reference interpreter.
+//! A row gives an op's name, wire tag, the type suffixes it takes, its operands, its result, its effect, the lanes that
+//! take part together, and a doc line. Enum, printer, parser, wire form, validator, passes, builder and the reference
+//! page all read this table, so a new op is a new row plus its meaning in `scalar` (for computing ops) or in the
+//! reference interpreter, and an arm in each emitter. What subgroup ops and atomics fold is stated here too.
 //!
 //! Tags are part of the wire format: they are never changed or reused.
 
@@ -172,6 +173,7 @@ macro_rules! ops {
                 pub const ALL: &'static [$group] = &[$( $group::$variant, )*];
 
                 /// The op's row of the table.
+                #[inline]
                 pub const fn info(self) -> &'static OpInfo {
                     match self {
                         $( $group::$variant => {
@@ -199,6 +201,7 @@ macro_rules! ops {
 
         impl OpId {
             /// The op's row of the table.
+            #[inline]
             pub const fn info(self) -> &'static OpInfo {
                 match self { $( OpId::$group(op) => op.info(), )* }
             }

@@ -29,16 +29,12 @@
 //! Not here, because they are wrong: `x + 0.0`, `x * 0.0`, `x - x` on floats, `x == x` on floats, `min(x, inf)` (a NaN
 //! gives way to infinity), signed division by shifts, and any reassociation of floats.
 
-use super::Pass;
 use super::edit::{Replacements, Surroundings, each_body, literal};
 use super::fold;
 use crate::ir::{Args, Block, Body, ComputeOp, DataType, Node, Operand, ProgramParts};
 use smallvec::smallvec;
 
-pub(super) const PASS: Pass =
-    Pass { name: "algebra", description: "rewrite ops by rules that keep every bit", run };
-
-fn run(parts: &mut ProgramParts) {
+pub(super) fn run(parts: &mut ProgramParts) {
     each_body(parts, |around, body| {
         let mut algebra = Algebra::new(around, body);
         algebra.block(&mut body.block);

@@ -7,17 +7,13 @@
 //! A value stays as uniform as it was, because its op and operands are the same. Atomics are never merged. Subgroup
 //! ops are: all lanes take part in both, with the same operands.
 
-use super::Pass;
 use super::algebra::is_commutative;
 use super::edit::{LoopChanges, Replacements, Surroundings, each_body, ends_in_jump, loop_changes};
 use super::versions::{Slot, Versions};
 use crate::ir::{Block, Body, DataType, Effect, Literal, Node, Operand, ProgramParts, Value};
 use rustc_hash::FxHashMap;
 
-pub(super) const PASS: Pass =
-    Pass { name: "cse", description: "compute equal values once, load equal elements once", run };
-
-fn run(parts: &mut ProgramParts) {
+pub(super) fn run(parts: &mut ProgramParts) {
     each_body(parts, |around, body| {
         let mut cse = Cse::new(around, body);
         // The outermost block's values need not be forgotten one by one.

@@ -9,16 +9,12 @@
 //! stays, because on floats it makes NaN canonical. A second walk, backwards, deletes assignments that are overwritten
 //! before any `get`.
 
-use super::Pass;
 use super::edit::{each_body, ends_in_jump, is_jump};
 use crate::ir::{Block, Body, Effect, Local, Node, Operand, ProgramParts, Value, walk};
 
-pub(super) const PASS: Pass =
-    Pass { name: "dce", description: "delete what nothing needs and what cannot run", run };
-
 const NONE: u32 = u32::MAX;
 
-fn run(parts: &mut ProgramParts) {
+pub(super) fn run(parts: &mut ProgramParts) {
     each_body(parts, |_, body| {
         cut_unreachable(&mut body.block);
         if !body.locals.is_empty() {

@@ -5,17 +5,13 @@
 //! bits than a backend would compute, and no program can tell: NaN bits are free until a store or a bitcast makes
 //! them canonical.
 
-use super::Pass;
 use super::edit::{Replacements, Surroundings, each_body, is_jump, literal};
 use crate::ir::{
     Args, Block, Buffer, BufferKind, BuiltinOp, ComputeOp, DataType, Node, Operand, ProgramParts,
 };
 use crate::scalar;
 
-pub(super) const PASS: Pass =
-    Pass { name: "fold", description: "compute constants, and take the branches they decide", run };
-
-fn run(parts: &mut ProgramParts) {
+pub(super) fn run(parts: &mut ProgramParts) {
     each_body(parts, |around, body| {
         let mut fold = Fold { around, replaced: Replacements::new(body) };
         fold.block(&mut body.block);

@@ -10,7 +10,6 @@
 //!
 //! Other lanes cannot interfere: a write of theirs to the same element with no barrier in between is a race.
 
-use super::Pass;
 use super::edit::{
     LoopChanges, MemoryEffect, Replacements, Surroundings, each_body, ends_in_jump, literal, loop_changes,
     memory_effect,
@@ -24,10 +23,7 @@ use crate::ir::{
 use rustc_hash::FxHashMap;
 use smallvec::{SmallVec, smallvec};
 
-pub(super) const PASS: Pass =
-    Pass { name: "forward", description: "read locals and memory from what was last written there", run };
-
-fn run(parts: &mut ProgramParts) {
+pub(super) fn run(parts: &mut ProgramParts) {
     each_body(parts, |around, body| {
         let reads_stores = reads_stores(body);
         // Then nothing reads what a line of the body writes.

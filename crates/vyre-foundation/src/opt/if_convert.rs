@@ -6,18 +6,14 @@
 //!
 //! A local assigned under a condition is as uniform as the condition and the values, and so is the `select`.
 
-use super::Pass;
 use super::edit::{Replacements, Surroundings, each_body, reads_constant};
 use crate::ir::{Block, Body, ComputeOp, DataType, Effect, Local, Node, Operand, ProgramParts};
 use smallvec::{SmallVec, smallvec};
 
-pub(super) const PASS: Pass =
-    Pass { name: "if_convert", description: "turn short branches into selects", run };
-
 /// Lines that both blocks may have together: about what a divergent branch costs.
 const LINES_MAX: usize = 8;
 
-fn run(parts: &mut ProgramParts) {
+pub(super) fn run(parts: &mut ProgramParts) {
     each_body(parts, |around, body| {
         // Only assignments of locals become selects.
         if body.locals.is_empty() {

@@ -6,14 +6,10 @@
 //!
 //! Calls may chain through thousands of functions, so the walk keeps its own stack; it is linear in what it writes.
 
-use super::Pass;
 use super::edit::base_name;
 use crate::ir::{Block, Body, Function, FunctionId, Local, Node, Operand, ProgramParts, Value};
 
-pub(super) const PASS: Pass =
-    Pass { name: "inline", description: "put functions where they are called", run };
-
-fn run(parts: &mut ProgramParts) {
+pub(super) fn run(parts: &mut ProgramParts) {
     if parts.functions.is_empty() {
         return;
     }

@@ -8,15 +8,11 @@
 //! One walk: a line goes straight to the outermost loop that it does not depend on. It keeps its op and operands, so
 //! its value stays as uniform as it was.
 
-use super::Pass;
 use super::edit::{LoopChanges, Surroundings, each_body, loop_changes, reads_constant};
 use crate::ir::{Block, Body, Effect, Node, Operand, ProgramParts, Value};
 use rustc_hash::FxHashMap;
 
-pub(super) const PASS: Pass =
-    Pass { name: "licm", description: "move what no trip changes out of loops", run };
-
-fn run(parts: &mut ProgramParts) {
+pub(super) fn run(parts: &mut ProgramParts) {
     each_body(parts, |around, body| {
         let mut licm = Licm::new(around, body);
         licm.block(&mut body.block);

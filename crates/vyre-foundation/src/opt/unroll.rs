@@ -9,13 +9,9 @@
 //!
 //! What a loop and all loops together may add is bounded, so the program grows by a constant factor at most.
 
-use super::Pass;
 use super::edit::{base_name, each_body, is_jump, line_count, literal};
 use crate::ir::{Block, Body, DataType, Local, Name, Node, Operand, ProgramParts, Value};
 use rustc_hash::FxHashMap;
-
-pub(super) const PASS: Pass =
-    Pass { name: "unroll", description: "write short loops with known trips out", run };
 
 /// Trips of a loop that is written out.
 const TRIPS_MAX: u64 = 32;
@@ -24,7 +20,7 @@ const LINES_MAX: u64 = 256;
 /// Lines that a body may grow by, whatever its size.
 const GROWTH_MIN: u64 = 4096;
 
-fn run(parts: &mut ProgramParts) {
+pub(super) fn run(parts: &mut ProgramParts) {
     each_body(parts, |_, body| {
         let mut block = std::mem::take(&mut body.block);
         let growth_left = GROWTH_MIN.max(line_count(&block) as u64);

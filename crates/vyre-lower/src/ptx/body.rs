@@ -10,7 +10,7 @@ use std::fmt::Write;
 use std::ops::Range;
 use vyre_foundation::ir::{
     Axis, Block, BufferId, BufferKind, BuiltinOp, DataType, Literal, Local, MemoryOrdering, Node, Operand,
-    ProgramParts, Value, value_types, walk,
+    ProgramParts, Value, collective, value_types, walk,
 };
 use vyre_foundation::launch::bound_buffers;
 use vyre_foundation::opt::range::AccessFacts;
@@ -469,13 +469,10 @@ impl<'a> Emit<'a> {
                 self.bind(*result, reg);
             }
             Node::Set { ty, local, index, value } => self.set(*ty, *local, *index, *value),
-            Node::Mma { m, n, k, c, a, b } => match self.plan_of(node) {
-                Some(plan) => self.tensor(plan),
-                None => {
-                    self.finish_copies();
-                    self.mma([*m, *n, *k], [*c, *a, *b]);
-                }
-            },
+            Node::Mma { .. } => {
+                let plan = self.plan_of(node).expect("legalised: tensor cores do it");
+                self.tensor(plan);
+            }
             Node::If { cond, then, otherwise } => self.branch(*cond, then, otherwise),
             Node::For { counter, lo, hi, step, body } => self.repeat(*counter, [*lo, *hi], *step, body),
             Node::Break => {
@@ -493,10 +490,7 @@ impl<'a> Emit<'a> {
             Node::Barrier { ordering: MemoryOrdering::GridSync } => self.grid_barrier(),
             // The driver has read the grid.
             Node::IndirectDispatch { .. } => {}
-            Node::AllReduce { dst, src, .. }
-            | Node::AllGather { dst, src, .. }
-            | Node::ReduceScatter { dst, src, .. }
-            | Node::Broadcast { dst, src, .. } => self.collective(*dst, *src),
+            collective!() => unreachable!("legalised: copies between grid barriers"),
             Node::Trap { code } => self.trap(*code),
         }
     }

@@ -9,6 +9,8 @@
 //! Not here: lanes whose data divide them for long or with effects, by loops and stores. They stay one to a thread, as the
 //! hardware wants them.
 
+use crate::index::{Multiples, grows_along_x, stride};
+use smallvec::SmallVec;
 use vyre_foundation::ir::{
     Axis, Block, BufferKind, BuiltinOp, ComputeOp, DataType, Effect, Node, Operand, ProgramParts, Value, walk,
 };
@@ -44,8 +46,8 @@ pub(super) struct Coarse {
     /// Threads of a workgroup on the device, along x, y and z.
     pub(super) block: [u32; 3],
     shapes: Vec<Shape>,
-    /// Whether a value is a multiple of `lanes` in the first lane.
-    aligned: Vec<bool>,
+    /// What divides values in the first lane.
+    multiples: Option<Multiples>,
     locals: Vec<bool>,
 }
 
@@ -57,7 +59,7 @@ impl Coarse {
             lanes: 1,
             block: parts.workgroup,
             shapes: vec![Shape::Uniform; values],
-            aligned: vec![false; values],
+            multiples: None,
             locals: vec![false; locals],
         }
     }
@@ -75,7 +77,8 @@ impl Coarse {
     /// The plan with so many lanes in a thread.
     fn of(parts: &ProgramParts, lanes: u32) -> Option<Coarse> {
         let ([x, y, z], block) = (parts.workgroup, &parts.body.block);
-        let mut plan = Coarse { lanes, ..Coarse::none(parts) };
+        let mut plan =
+            Coarse { lanes, multiples: Some(Multiples::find(parts, lanes)), ..Coarse::none(parts) };
         while plan.spread(block, false) {}
         let fits = x.is_multiple_of(lanes) && plan.lines(block) * lanes as usize <= LINES_MAX;
         if !fits || !plan.has_wide_access(block) || !plan.is_possible(block, 0, &mut false) {
@@ -91,11 +94,9 @@ impl Coarse {
         operand.value().map_or(Shape::Uniform, |value| self.shapes[value.index()])
     }
 
+    /// Whether a value is a multiple of `lanes` in the first lane.
     pub(super) fn is_aligned(&self, operand: Operand) -> bool {
-        match operand {
-            Operand::Value(value) => self.aligned[value.index()],
-            Operand::Literal(literal) => literal.bits().is_multiple_of(u64::from(self.lanes)),
-        }
+        self.multiples.as_ref().is_some_and(|multiples| multiples.of(operand) >= self.lanes)
     }
 
     /// Whether lanes have different values in the local.
@@ -135,14 +136,12 @@ impl Coarse {
         let mut changed = false;
         for node in block {
             changed |= match node {
-                Node::Compute { result, op, args, .. } => {
-                    self.aligned[result.index()] = self.computes_aligned(*op, args);
-                    let shape = self.computed(*op, args);
+                Node::Compute { result, op, ty, args } => {
+                    let shape = self.computed(*op, *ty, args);
                     self.raise(*result, shape)
                 }
                 Node::Builtin { result, op, axis } => {
                     let shape = place(*op, *axis);
-                    self.aligned[result.index()] = shape == Shape::Linear;
                     self.raise(*result, shape)
                 }
                 Node::Load { result, index, .. } => {
@@ -169,27 +168,17 @@ impl Coarse {
         changed
     }
 
-    fn computed(&self, op: ComputeOp, args: &[Operand]) -> Shape {
-        let shapes: Vec<Shape> = args.iter().map(|arg| self.shape(*arg)).collect();
-        match (op, shapes.as_slice()) {
-            (ComputeOp::Add, [Shape::Linear, Shape::Uniform] | [Shape::Uniform, Shape::Linear])
-            | (ComputeOp::Sub, [Shape::Linear, Shape::Uniform]) => Shape::Linear,
-            (_, shapes) => match shapes.iter().copied().max().unwrap_or(Shape::Uniform) {
-                Shape::Linear => Shape::Placed,
-                other => other,
-            },
+    fn computed(&self, op: ComputeOp, ty: DataType, args: &[Operand]) -> Shape {
+        let most = args.iter().map(|arg| self.shape(*arg)).max().unwrap_or(Shape::Uniform);
+        if most != Shape::Linear {
+            return most;
         }
-    }
-
-    fn computes_aligned(&self, op: ComputeOp, args: &[Operand]) -> bool {
-        match op {
-            ComputeOp::Add | ComputeOp::Sub => args.iter().all(|arg| self.is_aligned(*arg)),
-            ComputeOp::Mul => args.iter().any(|arg| self.is_aligned(*arg)),
-            ComputeOp::Shl => {
-                self.is_aligned(args[0])
-                    || args[1].literal().is_some_and(|by| 1u64 << (by.bits() % 32) >= u64::from(self.lanes))
-            }
-            _ => false,
+        let strides: SmallVec<[u32; 4]> = args.iter().map(|arg| self.shape(*arg) as u32).collect();
+        let constant = |at: usize| args[at].literal().map(|literal| literal.bits() as u32);
+        let narrow = matches!(ty, DataType::U32 | DataType::I32);
+        match stride(op, &strides, constant).filter(|_| narrow) {
+            Some(1) => Shape::Linear,
+            Some(_) | None => Shape::Placed,
         }
     }
 
@@ -263,13 +252,10 @@ fn is_quick(node: &Node) -> bool {
 
 /// How a place in the grid differs along a thread's lanes.
 fn place(op: BuiltinOp, axis: Option<Axis>) -> Shape {
-    match (op, axis) {
-        (BuiltinOp::GlobalId | BuiltinOp::LocalId, Some(Axis::X))
-        | (BuiltinOp::GlobalIndex | BuiltinOp::LocalIndex, _) => Shape::Linear,
-        (BuiltinOp::SubgroupLane | BuiltinOp::SubgroupIndex, _) => Shape::Placed,
-        (BuiltinOp::GlobalId | BuiltinOp::LocalId, _)
-        | (BuiltinOp::WorkgroupId | BuiltinOp::NumWorkgroups | BuiltinOp::WorkgroupSize, _)
-        | (BuiltinOp::WorkgroupIndex, _) => Shape::Uniform,
+    match op {
+        _ if grows_along_x(op, axis) => Shape::Linear,
+        BuiltinOp::SubgroupLane | BuiltinOp::SubgroupIndex => Shape::Placed,
+        _ => Shape::Uniform,
     }
 }
 

@@ -8,7 +8,7 @@ impl Emit<'_> {
     pub(super) fn compute(&mut self, op: ComputeOp, ty: DataType, args: &[Operand]) -> Reg {
         let source = self.type_of(args[0]);
         let is = |arg: &Operand, test: fn(Literal) -> bool| matches!(arg, Operand::Literal(x) if test(*x));
-        if matches!(op, ComputeOp::Min | ComputeOp::Max | ComputeOp::Clamp)
+        if matches!(op, ComputeOp::Min | ComputeOp::Max)
             && ty.is_float()
             && args.iter().any(|arg| is(arg, is_nan) || is(arg, is_minus_zero))
         {
@@ -56,29 +56,21 @@ impl Emit<'_> {
         if ty.is_float() { self.float(op, ty, &[a, b]) } else { self.integer(op, ty, &[a, b]) }
     }
 
-    /// `min`, `max` and `clamp` whose literals `ptxas` misreads. NaN gives way to a number, but is taken for a bound, and the
+    /// `min` and `max` whose literals `ptxas` misreads. NaN gives way to a number, but is taken for a bound, and the
     /// sign of the result then for known. From -0 to 1 is taken for from 0 to 1.
     fn bounded(&mut self, op: ComputeOp, ty: DataType, args: &[Operand]) -> Reg {
-        let folds: &[ComputeOp] = match op {
-            ComputeOp::Clamp => &[ComputeOp::Max, ComputeOp::Min],
-            _ => &[op],
-        };
         let is = |arg: &Operand, test: fn(Literal) -> bool| matches!(arg, Operand::Literal(x) if test(*x));
-        let mut number: Option<Reg> = None;
-        for (at, arg) in args.iter().enumerate() {
-            if is(arg, is_nan) {
-                continue;
-            }
-            let mut next = self.operand(*arg);
-            if is(arg, is_minus_zero) {
-                next = self.opaque(ty, &next);
-            }
-            number = Some(match number {
-                Some(number) => self.float(folds[at - 1], ty, &[&number, &next]),
-                None => next,
-            });
+        let numbers: Vec<Operand> = args.iter().copied().filter(|arg| !is(arg, is_nan)).collect();
+        let mut regs = Vec::new();
+        for arg in &numbers {
+            let reg = self.operand(*arg);
+            regs.push(if is(arg, is_minus_zero) { self.opaque(ty, &reg) } else { reg });
         }
-        number.unwrap_or_else(|| self.operand(args[0]))
+        match regs.as_slice() {
+            [] => self.operand(args[0]),
+            [number] => number.clone(),
+            [a, b, ..] => self.float(op, ty, &[a, b]),
+        }
     }
 
     fn boolean(&mut self, op: ComputeOp, args: &[&str]) -> Reg {
@@ -128,10 +120,6 @@ impl Emit<'_> {
             ComputeOp::Abs => self.absolute(ty, args[0]),
             ComputeOp::Min => self.op(width, &typed("min", ty), args),
             ComputeOp::Max => self.op(width, &typed("max", ty), args),
-            ComputeOp::Clamp => {
-                let low = self.op(width, &typed("max", ty), &args[..2]);
-                self.op(width, &typed("min", ty), &[&low, args[2]])
-            }
             ComputeOp::AddSat => self.add_sat(ty, args[0], args[1]),
             ComputeOp::SubSat => self.sub_sat(ty, args[0], args[1]),
             ComputeOp::And => self.op(width, &format!("and.{untyped}"), args),
@@ -162,6 +150,7 @@ impl Emit<'_> {
                 unreachable!("compared above")
             }
             ComputeOp::Select | ComputeOp::Cast | ComputeOp::Bitcast => unreachable!("of any type"),
+            ComputeOp::Clamp => unreachable!("legalised: a maximum and a minimum"),
             ComputeOp::Fma
             | ComputeOp::Sqrt
             | ComputeOp::Floor
@@ -329,10 +318,6 @@ impl Emit<'_> {
             ComputeOp::Sqrt => rounded("sqrt"),
             ComputeOp::Min => typed("min", ty),
             ComputeOp::Max => typed("max", ty),
-            ComputeOp::Clamp => {
-                let low = self.op(width, &typed("max", ty), &args[..2]);
-                return self.op(width, &typed("min", ty), &[&low, args[2]]);
-            }
             ComputeOp::Floor => to_integer("rmi"),
             ComputeOp::Ceil => to_integer("rpi"),
             ComputeOp::Trunc => to_integer("rzi"),

@@ -8,7 +8,7 @@
 //! Copies have no order among themselves, so two of the same lane that may meet are never under way together.
 
 use super::body::{Emit, Reg, Width};
-use super::wide::Line;
+use crate::index::Affine;
 use std::collections::HashMap;
 use vyre_foundation::ir::BufferId;
 
@@ -29,7 +29,7 @@ pub(super) struct Copies {
     /// The buffers of groups, the oldest first.
     groups: Vec<BufferId>,
     /// The group that has no end yet, and where it writes.
-    open: Option<(BufferId, Vec<Line>)>,
+    open: Option<(BufferId, Vec<Affine>)>,
     /// The groups at the start of each trip of the loop that holds a tile product.
     at_start: Vec<BufferId>,
 }
@@ -50,7 +50,7 @@ impl Emit<'_> {
     }
 
     /// Stores words by a copy, if they are as they were loaded.
-    pub(super) fn copy(&mut self, buffer: BufferId, address: &str, line: Line, words: &[Reg]) -> bool {
+    pub(super) fn copy(&mut self, buffer: BufferId, address: &str, line: Affine, words: &[Reg]) -> bool {
         let origin = self.copies.origins.get(&words[0]);
         let Some(origin) = origin.filter(|origin| origin.words == words && self.layout.is_exchanged(buffer))
         else {

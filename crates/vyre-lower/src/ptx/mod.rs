@@ -29,15 +29,13 @@ mod sync;
 mod tensor;
 mod wide;
 
-use crate::soften::{SoftenError, soften_where};
-use crate::traps::{self, Numbered};
+use crate::prepare::{NativeFloats, NativeProducts, PrepareError, Prepared, Target, prepare};
 use body::Emit;
 use coarse::Coarse;
 use std::fmt::Write;
 use vyre_foundation::diagnostic::Place;
-use vyre_foundation::ir::{BufferId, BufferKind, ComputeOp, DataType, ProgramParts, walk};
+use vyre_foundation::ir::{BufferId, BufferKind, DataType, Node, ProgramParts, walk};
 use vyre_foundation::launch::bound_buffers;
-use vyre_foundation::opt;
 use vyre_foundation::validate::ValidProgram;
 
 /// What to emit for.
@@ -52,6 +50,20 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options { sm: 70, poll: false }
+    }
+}
+
+impl Options {
+    /// What is native. There is no instruction for the exact remainder of floats.
+    pub const fn target(&self) -> Target<'_> {
+        let products = NativeProducts::TensorCores(self);
+        Target { floats: NativeFloats::AllButRem, products, ..Target::NATIVE }
+    }
+
+    /// Whether tensor cores do a tile product.
+    pub(crate) fn has_product(&self, parts: &ProgramParts, product: &Node) -> bool {
+        // What four warps can do together, single warps can do as well.
+        tensor::Plan::of_line(parts, self, 1, product).is_some()
     }
 }
 
@@ -84,13 +96,9 @@ pub struct Module {
 const ENTRY: &str = "vyre_kernel";
 
 /// Lowers a program. It fails only for programs close to the limits of the language, and says why.
-pub fn lower(program: &ValidProgram, options: &Options) -> Result<Module, SoftenError> {
-    let Numbered { program, traps } = traps::number(program)?;
-    // There is no instruction for the exact remainder.
-    let program = soften_where(&program, &|_| false, &|op, _, _| op == ComputeOp::Rem)?;
-    let program = opt::optimise(&program);
+pub fn lower(program: &ValidProgram, options: &Options) -> Result<Module, PrepareError> {
+    let Prepared { program, facts, traps, .. } = prepare(program, &options.target())?;
     let parts = program.parts();
-    let facts = opt::range::analyse(&program);
     let layout = tensor::Layout::of(parts, options);
     let shared = shared_offsets(parts, &layout);
     let mut cooperative = false;

@@ -1,13 +1,11 @@
-//! What lanes do together: barriers, subgroup ops, the tile product, collectives.
+//! What lanes do together: barriers and subgroup ops.
 //!
 //! A logical subgroup is a stretch of a hardware warp: both count lanes by their place in the workgroup, and its width
 //! divides 32. So its ops are warp instructions over the lanes of the warp that exist.
 
 use super::body::{Emit, Reg, Width};
 
-use vyre_foundation::ir::{
-    BufferId, BuiltinOp, DataType, Exchange, Literal, Operand, ReduceOp, SubgroupOp, Sweep, Tile,
-};
+use vyre_foundation::ir::{BuiltinOp, DataType, Exchange, Literal, Operand, ReduceOp, SubgroupOp, Sweep};
 use vyre_foundation::scalar::identity;
 
 impl Emit<'_> {
@@ -248,98 +246,5 @@ impl Emit<'_> {
         self.line("membar.gl;");
         self.label(done);
         self.barrier();
-    }
-
-    /// A collective of a single rank: a copy between grid barriers, as far as both buffers reach.
-    pub(super) fn collective(&mut self, dst: BufferId, src: BufferId) {
-        self.grid_barrier();
-        let (a, b) = (self.lens[dst.index()].clone(), self.lens[src.index()].clone());
-        let len = self.op(Width::B32, "min.u32", &[&a, &b]);
-        let i = self.builtin(BuiltinOp::GlobalIndex, None);
-        let i = self.op(Width::B64, "cvt.u64.u32", &[&i]);
-        let len = self.op(Width::B64, "cvt.u64.u32", &[&len]);
-        let stride = {
-            let counts =
-                ["x", "y", "z"].map(|axis| self.assign(Width::B32, &format!("mov.u32 {{}}, %nctaid.{axis}")));
-            let plane = self.op(Width::B32, "mul.lo.u32", &[&counts[0], &counts[1]]);
-            let groups = self.op(Width::B32, "mul.lo.u32", &[&plane, &counts[2]]);
-            let lanes = self.parts.workgroup_lanes().to_string();
-            self.op(Width::B64, "mul.wide.u32", &[&groups, &lanes])
-        };
-        let (head, end) = (self.new_label(), self.new_label());
-        self.label(head);
-        let over = self.op(Width::Pred, "setp.ge.u64", &[&i, &len]);
-        self.line(&format!("@{over} bra $L{end};"));
-        let size = self.buffer_type(dst).bytes().to_string();
-        let offset = self.op(Width::B64, "mul.lo.u64", &[&i, &size]);
-        let (from, to) = (self.bases[src.index()].clone(), self.bases[dst.index()].clone());
-        let from = self.op(Width::B64, "add.u64", &[&from, &offset]);
-        let to = self.op(Width::B64, "add.u64", &[&to, &offset]);
-        let ty = self.buffer_type(dst);
-        let (width, bits) = (Width::of(ty), ty.bits());
-        // A small integer is extended in its register, and cut off again.
-        let kind = if width == Width::B32 { "u" } else { "b" };
-        let moved = self.assign(width, &format!("ld.global.{kind}{bits} {{}}, [{from}]"));
-        let moved = self.observe(ty, &moved);
-        self.line(&format!("st.global.{kind}{bits} [{to}], {moved};"));
-        self.line(&format!("add.u64 {i}, {i}, {stride};"));
-        self.line(&format!("bra $L{head};"));
-        self.label(end);
-        self.grid_barrier();
-    }
-
-    /// Each lane computes every so-manieth element of the tile. Indices are exact sums, so they are made in 64 bits.
-    pub(super) fn mma(&mut self, [m, n, k]: [u32; 3], tiles: [Tile; 3]) {
-        let offsets = tiles.map(|tile| {
-            let offset = self.operand(tile.offset);
-            self.op(Width::B64, "cvt.u64.u32", &[&offset])
-        });
-        let lens = tiles.map(|tile| {
-            let len = self.lens[tile.buffer.index()].clone();
-            self.op(Width::B64, "cvt.u64.u32", &[&len])
-        });
-        self.barrier();
-        let at = self.local_index();
-        let (head, inner, end) = (self.new_label(), self.new_label(), self.new_label());
-        self.label(head);
-        let over = self.op(Width::Pred, "setp.ge.u32", &[&at, &(m * n).to_string()]);
-        self.line(&format!("@{over} bra $L{end};"));
-        let row = self.op(Width::B32, "div.u32", &[&at, &n.to_string()]);
-        let column = self.op(Width::B32, "rem.u32", &[&at, &n.to_string()]);
-        let (c_place, c_inside) = self.tile_place(&tiles[0], &offsets[0], &lens[0], &at);
-        let sum = self.constant(Literal::u32(0));
-        self.line(&format!("@{c_inside} ld.shared.u32 {sum}, [{c_place}];"));
-        let l = self.constant(Literal::u32(0));
-        self.label(inner);
-        let a_at = self.op(Width::B32, "mad.lo.u32", &[&row, &k.to_string(), &l]);
-        let b_at = self.op(Width::B32, "mad.lo.u32", &[&column, &k.to_string(), &l]);
-        let factors = [(1, a_at), (2, b_at)].map(|(tile, at)| {
-            let (place, inside) = self.tile_place(&tiles[tile], &offsets[tile], &lens[tile], &at);
-            let factor = self.constant(Literal::u32(0));
-            self.line(&format!("@{inside} ld.shared.s8 {factor}, [{place}];"));
-            factor
-        });
-        self.line(&format!("mad.lo.s32 {sum}, {}, {}, {sum};", factors[0], factors[1]));
-        self.line(&format!("add.u32 {l}, {l}, 1;"));
-        let more = self.op(Width::Pred, "setp.lt.u32", &[&l, &k.to_string()]);
-        self.line(&format!("@{more} bra $L{inner};"));
-        self.line(&format!("@{c_inside} st.shared.u32 [{c_place}], {sum};"));
-        self.line(&format!("add.u32 {at}, {at}, {};", self.parts.workgroup_lanes()));
-        self.line(&format!("bra $L{head};"));
-        self.label(end);
-        self.barrier();
-    }
-
-    /// The shared address of an element of a tile, and whether it exists.
-    fn tile_place(&mut self, tile: &Tile, offset: &str, len: &str, at: &str) -> (Reg, Reg) {
-        let wide = self.op(Width::B64, "cvt.u64.u32", &[at]);
-        let element = self.op(Width::B64, "add.u64", &[offset, &wide]);
-        let inside = self.op(Width::Pred, "setp.lt.u64", &[&element, len]);
-        let element = self.op(Width::B32, "cvt.u32.u64", &[&element]);
-        let start = self.assign(Width::B32, "mov.u32 {}, shared");
-        let first = self.shared[tile.buffer.index()].to_string();
-        let start = self.op(Width::B32, "add.u32", &[&start, &first]);
-        let size = self.buffer_type(tile.buffer).bytes().to_string();
-        (self.op(Width::B32, "mad.lo.u32", &[&element, &size, &start]), inside)
     }
 }

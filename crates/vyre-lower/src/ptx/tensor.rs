@@ -11,7 +11,8 @@
 //! chunks of 16 bytes in a factor's buffer are exchanged: chunk `c` lies at `c ^ ((c >> 3) & mask)`. `wgmma` knows this
 //! arrangement, if a buffer begins where its pattern does.
 //!
-//! Not here: tiles of other shapes, offsets that are not known, and devices before sm_80. Those take the plain loop.
+//! Not here: tiles of other shapes, offsets that are not known, and devices before sm_80. Those products are loops before
+//! they come to the emitter.
 
 use super::Options;
 use super::body::{Emit, Reg, Width};
@@ -56,6 +57,12 @@ pub(super) struct Held {
 }
 
 impl Plan {
+    /// The plan for units of that many warps, if the line is a tile product.
+    pub(super) fn of_line(parts: &ProgramParts, options: &Options, unit: u32, node: &Node) -> Option<Plan> {
+        let Node::Mma { m, n, k, c, a, b } = node else { return None };
+        Plan::of(parts, options, unit, [*m, *n, *k], [*c, *a, *b])
+    }
+
     /// The plan for units of that many warps.
     fn of(
         parts: &ProgramParts,
@@ -187,9 +194,7 @@ impl Emit<'_> {
 
     /// The plan of a tile product, if tensor cores can do it.
     pub(super) fn plan_of(&self, node: &Node) -> Option<Plan> {
-        let Node::Mma { m, n, k, c, a, b } = node else { return None };
-        let unit = if self.layout.groups { 4 } else { 1 };
-        Plan::of(self.parts, self.options, unit, [*m, *n, *k], [*c, *a, *b])
+        Plan::of_line(self.parts, self.options, if self.layout.groups { 4 } else { 1 }, node)
     }
 
     /// Takes c into registers for the loop that follows, if nothing else in it touches c.

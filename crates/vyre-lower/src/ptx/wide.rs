@@ -9,6 +9,7 @@ use super::body::{Emit, Reg, Width};
 use super::coarse::Shape;
 use super::memory::loaded_as;
 use super::{Space, space};
+use crate::index::{Distances, Place};
 use vyre_foundation::ir::{
     BufferId, ComputeOp, DataType, Effect, Literal, Node, Operand, ProgramParts, Value, value_types, walk,
 };
@@ -18,118 +19,30 @@ const BYTES_MAX: u32 = 16;
 /// Lines between two that are put together.
 const REACH: usize = 256;
 
-/// What is known of indices: which value they start from, how far they are from it, and by what power of two it divides.
+/// What is known of indices and of bytes that are stored.
 pub(super) struct Neighbours {
-    /// By value.
-    places: Vec<Place>,
-    /// By value, as a multiple of another.
-    lines: Vec<Line>,
+    pub(super) distances: Distances,
     /// By value, whose byte its lowest one is, and which.
     low: Vec<(Operand, u32)>,
     types: Vec<Option<DataType>>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Place {
-    /// The value that this one is a constant away from; itself, if there is no other.
-    root: Option<u32>,
-    offset: u32,
-    /// A power of two that divides it, at most 16.
-    multiple: u32,
-}
-
-/// A value as a multiple of another and a constant, wrapping.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) struct Line {
-    root: Option<u32>,
-    times: u32,
-    plus: u32,
-}
-
-impl Line {
-    /// Whether the two surely differ.
-    pub(super) fn is_apart_from(&self, other: &Line) -> bool {
-        self.root == other.root && self.times == other.times && self.plus != other.plus
-    }
-
-    fn then(self, op: ComputeOp, by: u32) -> Option<Line> {
-        let Line { root, times, plus } = self;
-        match op {
-            ComputeOp::Add => Some(Line { root, times, plus: plus.wrapping_add(by) }),
-            ComputeOp::Mul => Some(Line { root, times: times.wrapping_mul(by), plus: plus.wrapping_mul(by) }),
-            ComputeOp::Shl => self.then(ComputeOp::Mul, 1 << (by % 32)),
-            _ => None,
-        }
-    }
-}
-
-impl Place {
-    const fn literal(bits: u64) -> Place {
-        Place { root: None, offset: bits as u32, multiple: divisor(bits as u32) }
-    }
-}
-
-/// The greatest power of two, up to 16, that divides a number.
-const fn divisor(number: u32) -> u32 {
-    1 << (number | 16).trailing_zeros()
-}
-
 impl Neighbours {
     pub(super) fn find(parts: &ProgramParts) -> Neighbours {
-        let own = |value| Place { root: Some(value as u32), offset: 0, multiple: 1 };
-        let count = parts.body.values.len();
-        let low = (0..count).map(|value| (Operand::Value(Value(value as u32)), 0)).collect();
+        let count = parts.body.values.len() as u32;
         let mut found = Neighbours {
-            places: (0..count).map(own).collect(),
-            lines: (0..count).map(|value| Line { root: Some(value as u32), times: 1, plus: 0 }).collect(),
-            low,
+            distances: Distances::find(parts),
+            low: (0..count).map(|value| (Operand::Value(Value(value)), 0)).collect(),
             types: value_types(&parts.body, None, &[]),
         };
-        walk(&parts.body.block, |_, _, node| found.learn(node));
+        walk(&parts.body.block, |_, _, node| {
+            if let Node::Compute { result, op, ty: DataType::U32 | DataType::I32, args } = node
+                && let Some(low) = found.low_byte(*op, args)
+            {
+                found.low[result.index()] = low;
+            }
+        });
         found
-    }
-
-    fn of(&self, operand: Operand) -> Place {
-        match operand {
-            Operand::Value(value) => self.places[value.index()],
-            Operand::Literal(literal) => Place::literal(literal.bits()),
-        }
-    }
-
-    pub(super) fn line(&self, operand: Operand) -> Line {
-        match operand {
-            Operand::Value(value) => self.lines[value.index()],
-            Operand::Literal(literal) => Line { root: None, times: 1, plus: literal.bits() as u32 },
-        }
-    }
-
-    /// Values are assigned before they are read, so one walk is enough.
-    fn learn(&mut self, node: &Node) {
-        if let Node::Compute { result, op, ty: DataType::U32 | DataType::I32, args } = node
-            && let Some(low) = self.low_byte(*op, args)
-        {
-            self.low[result.index()] = low;
-        }
-        match node {
-            Node::Compute { result, op, ty: DataType::U32, args } => {
-                let at = result.index();
-                self.places[at].multiple = self.multiple(*op, args);
-                if let [from, Operand::Literal(by)] = args[..]
-                    && let Some(line) = self.line(from).then(*op, by.bits() as u32)
-                {
-                    self.lines[at] = line;
-                }
-                if let (ComputeOp::Add, Some((value, literal))) = (*op, value_and_literal(args)) {
-                    let from = self.of(value);
-                    let offset = from.offset.wrapping_add(literal.bits() as u32);
-                    self.places[at] = Place { root: from.root, offset, multiple: self.places[at].multiple };
-                }
-            }
-            Node::For { counter, lo, step, .. } => {
-                self.places[counter.index()].multiple = self.of(*lo).multiple.min(divisor(*step));
-            }
-            _ => {}
-        }
     }
 
     /// Where the lowest byte of a result comes from, if it is only moved.
@@ -151,28 +64,6 @@ impl Neighbours {
             }
             _ => None,
         }
-    }
-
-    fn multiple(&self, op: ComputeOp, args: &[Operand]) -> u32 {
-        let of = |at: usize| self.of(args[at]).multiple;
-        match op {
-            ComputeOp::Add | ComputeOp::Sub | ComputeOp::Or | ComputeOp::Xor => of(0).min(of(1)),
-            ComputeOp::And => of(0).max(of(1)),
-            ComputeOp::Mul => (of(0) * of(1)).min(16),
-            ComputeOp::Shl => match args[1].literal() {
-                Some(by) => (u64::from(of(0)) << (by.bits() % 32)).min(16) as u32,
-                None => of(0),
-            },
-            _ => 1,
-        }
-    }
-}
-
-fn value_and_literal(args: &[Operand]) -> Option<(Operand, Literal)> {
-    match args {
-        [value @ Operand::Value(_), Operand::Literal(literal)]
-        | [Operand::Literal(literal), value @ Operand::Value(_)] => Some((*value, *literal)),
-        _ => None,
     }
 }
 
@@ -306,11 +197,11 @@ impl Emit<'_> {
     fn members_of(&self, rest: &[Node], count: u32, unit: u32) -> Option<Vec<usize>> {
         let (buffer, index, ty) = access(&rest[0])?;
         let stores = matches!(rest[0], Node::Store { .. });
-        let first = self.neighbours.of(index);
-        let root_multiple = first.root.map_or(16, |root| self.neighbours.places[root as usize].multiple);
+        let distances = &self.neighbours.distances;
+        let first = distances.place(index);
         let all = count * unit;
         let start = first.offset & !(all - 1);
-        if root_multiple < all || !(first.offset - start).is_multiple_of(unit) {
+        if distances.root_multiple(first) < all || !(first.offset - start).is_multiple_of(unit) {
             return None;
         }
         let mut members = vec![None; count as usize];
@@ -319,7 +210,7 @@ impl Emit<'_> {
             let same = access(node).filter(|other| {
                 other.0 == buffer && other.2 == ty && stores == matches!(node, Node::Store { .. })
             });
-            let place = same.map(|(_, index, _)| self.neighbours.of(index));
+            let place = same.map(|(_, index, _)| distances.place(index));
             match place.filter(|place| place.root == first.root) {
                 Some(place) if place.offset & !(all - 1) == start => {
                     if !(place.offset - start).is_multiple_of(unit) {
@@ -361,11 +252,11 @@ impl Emit<'_> {
     /// The index of an access, from its root, which is there before the line that adds to it.
     fn first_index(&mut self, node: &Node) -> Reg {
         let (_, index, _) = access(node).expect("members are accesses");
-        let Place { root, offset, .. } = self.neighbours.of(index);
+        let Place { root, offset } = self.neighbours.distances.place(index);
         match root {
             None => self.constant(Literal::u32(offset)),
             Some(root) => {
-                let root = self.operand(Operand::Value(Value(root)));
+                let root = self.operand(root.into());
                 if offset == 0 { root } else { self.op(Width::B32, "add.u32", &[&root, &offset.to_string()]) }
             }
         }
@@ -485,7 +376,7 @@ impl Emit<'_> {
             (values.into_iter().map(|value| self.stored(ty, buffer, value)).collect(), ty.bits())
         };
         let (_, index, _) = access(&nodes[0]).expect("members are accesses");
-        let line = self.neighbours.line(index);
+        let line = self.neighbours.distances.affine(index);
         if values.len() == 4 && !conditional && self.copy(buffer, &address, line, &values) {
             return;
         }

@@ -8,7 +8,7 @@ use spirv::{BuiltIn, GlslStd450Op as Glsl, Op, StorageClass};
 use std::collections::HashMap;
 use vyre_foundation::ir::{
     Axis, Block, Body, BuiltinOp, ComputeOp, DataType, Function, FunctionId, Literal, Local, MemoryOrdering,
-    Node, Operand, ProgramParts, Value, value_types, walk,
+    Node, Operand, ProgramParts, Value, collective, value_types, walk,
 };
 
 /// Trips of a loop that a driver may take at once.
@@ -520,12 +520,7 @@ impl<'m, 'p> Emit<'m, 'p> {
                 let id = self.subgroup(*op, *ty, args);
                 self.bind(*result, id);
             }
-            Node::Mma { m, n, k, c, a, b } => self.mma([*m, *n, *k], [*c, *a, *b], proven),
-            // Over one rank, every collective copies.
-            Node::AllReduce { ty, dst, src, .. }
-            | Node::AllGather { ty, dst, src }
-            | Node::ReduceScatter { ty, dst, src, .. }
-            | Node::Broadcast { ty, dst, src, .. } => self.copy(*ty, *dst, *src),
+            Node::Mma { .. } | collective!() => unreachable!("legalised: loops of loads and stores"),
         }
     }
 

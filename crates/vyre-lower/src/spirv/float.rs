@@ -126,10 +126,6 @@ impl Emit<'_, '_> {
                 self.integer(ComputeOp::Eq, word, &[magnitude, infinity])
             }
             ComputeOp::Min | ComputeOp::Max => self.least(op, ty, [args[0], args[1]], number(1)),
-            ComputeOp::Clamp => {
-                let raised = self.least(ComputeOp::Max, ty, [args[0], args[1]], number(1));
-                self.least(ComputeOp::Min, ty, [raised, args[2]], number(2))
-            }
             _ if is_half(ty) => self.half(op, ty, args),
             _ => self.arithmetic(op, ty, args),
         }

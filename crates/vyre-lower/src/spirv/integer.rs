@@ -163,10 +163,6 @@ impl Emit<'_, '_> {
                 let less = self.integer(ComputeOp::Lt, ty, args);
                 self.select(ty, less, args[1], args[0])
             }
-            ComputeOp::Clamp => {
-                let raised = self.integer(ComputeOp::Max, ty, &args[..2]);
-                self.integer(ComputeOp::Min, ty, &[raised, args[2]])
-            }
             ComputeOp::AddSat | ComputeOp::SubSat if ty.is_signed() => {
                 self.saturate_signed(ty, args[0], args[1], op == ComputeOp::AddSat)
             }

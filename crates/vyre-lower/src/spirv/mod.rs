@@ -33,16 +33,15 @@ mod pairs;
 mod together;
 mod words;
 
-use crate::bindings::{Bindings, LongTables};
+use crate::bindings::{Bindings, LongTables, WIDE_ATOMIC_FIX};
 use crate::floats::{FloatOp, Floats, How};
 use crate::nesting::nesting;
-use crate::soften::{SoftenError, WIDE_ATOMIC_FIX, soften_where};
-use crate::traps::{self, Numbered};
+use crate::prepare::{NativeFloats, NativeProducts, PrepareError, Prepared, Target, prepare};
 use module::Written;
 use vyre_foundation::diagnostic::Place;
-use vyre_foundation::ir::{AtomicOp, ComputeOp, DataType, Node, Program, ProgramParts, walk};
-use vyre_foundation::opt::{self, Pass};
-use vyre_foundation::validate::{ValidProgram, validate};
+use vyre_foundation::ir::{AtomicOp, ComputeOp, DataType, Node, walk};
+use vyre_foundation::opt::Pass;
+use vyre_foundation::validate::ValidProgram;
 
 /// What a device has beyond 32-bit integers and floats. Drivers must have it switched on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -89,8 +88,21 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Whether a type has no floats of its own on the device.
-    fn is_soft_type(&self, ty: DataType) -> bool {
+    /// What is native on the device. Functions of software floats stay functions: inlined they would be many times the
+    /// program.
+    pub const fn target(&self) -> Target<'_> {
+        const TIDY: [Pass; 5] = [Pass::Fold, Pass::Algebra, Pass::Range, Pass::Cse, Pass::Dce];
+        Target {
+            floats: NativeFloats::Spirv(self),
+            products: NativeProducts::None,
+            exclusive_scans: false,
+            tidy: &TIDY,
+            ..Target::NATIVE
+        }
+    }
+
+    /// Whether values of a float type are their bits.
+    pub(crate) fn is_software_type(&self, ty: DataType) -> bool {
         ty == DataType::F64 && (!self.features.float64 || self.floats.f64 == Floats::SOFT.f64)
     }
 
@@ -104,8 +116,8 @@ impl Options {
         }
     }
 
-    /// Whether an op of a type that is not soft is. `source` is the operand's type.
-    fn is_soft(&self, op: ComputeOp, ty: DataType, source: DataType) -> bool {
+    /// Whether an op of another float type is made of integers. `source` is the operand's type.
+    pub(crate) fn is_software_op(&self, op: ComputeOp, ty: DataType, source: DataType) -> bool {
         let is_half = |ty: DataType| ty.is_float() && ty.bits() == 16;
         let of_floats = ty.is_float() || (op == ComputeOp::Cast && source.is_float());
         if !of_floats {
@@ -114,7 +126,7 @@ impl Options {
         match (op, FloatOp::of(op)) {
             // No device has an exact remainder.
             (ComputeOp::Rem, _) => true,
-            (ComputeOp::Cast, _) => self.is_soft_cast(ty, source),
+            (ComputeOp::Cast, _) => self.is_software_cast(ty, source),
             // f32 cannot tell a product of f16 and a sum from it in one rounding.
             (ComputeOp::Fma, _) if is_half(ty) => true,
             (_, Some(group)) if is_half(ty) => {
@@ -126,7 +138,7 @@ impl Options {
         }
     }
 
-    fn is_soft_cast(&self, ty: DataType, source: DataType) -> bool {
+    fn is_software_cast(&self, ty: DataType, source: DataType) -> bool {
         let is_half = |ty: DataType| ty.is_float() && ty.bits() == 16;
         let native = |ty| self.how(ty, FloatOp::Cast) == How::Native;
         let halves = self.how(DataType::F32, FloatOp::Add) == How::Native;
@@ -191,7 +203,7 @@ pub enum LowerError {
         ty: DataType,
     },
     /// The program could not be brought into the form that is written.
-    Rewrite(#[from] SoftenError),
+    Rewrite(#[from] PrepareError),
 }
 
 impl LowerError {
@@ -245,12 +257,7 @@ pub fn lower_for_subgroups(
     subgroup_lanes: u32,
 ) -> Result<Shader, LowerError> {
     let bindings = Bindings::new(program.parts());
-    let Numbered { program, traps } = traps::number(program)?;
-    let program = opt::optimise(&program);
-    let softened = soften_where(&program, &|ty| options.is_soft_type(ty), &|op, ty, source| {
-        options.is_soft(op, ty, source)
-    })?;
-    let program = if softened.parts().functions.is_empty() { softened } else { tidy(&softened)? };
+    let Prepared { program, facts, traps, .. } = prepare(program, &options.target())?;
     let parts = program.parts();
     let (mut refused, mut one_workgroup_only) = (None, false);
     walk(&parts.body.block, |_, _, node| {
@@ -260,7 +267,6 @@ pub fn lower_for_subgroups(
     if let Some(error) = refused {
         return Err(error);
     }
-    let facts = opt::range::analyse(&program);
     let keeps_first_trap = one_workgroup_only && !traps.is_empty();
     let tables = LongTables::new(parts);
     let around = module::Around {
@@ -275,16 +281,6 @@ pub fn lower_for_subgroups(
     let (words, workgroup_bytes) = (module.encode(), module.workgroup_bytes);
     let nesting = nesting(parts);
     Ok(Shader { words, traps, one_workgroup_only, workgroup_bytes, nesting, tables: tables.words, module })
-}
-
-/// Cleans up after softening, whose functions stay functions: inlined they would be many times the program.
-fn tidy(program: &ValidProgram) -> Result<ValidProgram, SoftenError> {
-    let mut parts: ProgramParts = program.parts().clone();
-    for name in ["fold", "algebra", "range", "cse", "dce"] {
-        (Pass::from_name(name).expect("the optimiser has it").run)(&mut parts);
-    }
-    let sealed = Program::new(parts).map_err(|error| SoftenError::limit(error.message))?;
-    validate(&sealed).map_err(|findings| SoftenError::limit(findings[0].message.clone()))
 }
 
 fn refusal(node: &Node, options: &Options) -> Option<LowerError> {

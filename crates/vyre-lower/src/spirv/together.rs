@@ -9,10 +9,7 @@ use super::module::cell_bytes;
 use super::words::Id;
 use crate::bindings::ZERO_WORDS;
 use spirv::{MemorySemantics, Op, Scope, StorageClass};
-use vyre_foundation::ir::{
-    BufferId, BufferKind, ComputeOp, DataType, Exchange, Literal, Operand, ReduceOp, SubgroupOp, Sweep, Tile,
-};
-use vyre_foundation::scalar::identity;
+use vyre_foundation::ir::{BufferKind, ComputeOp, DataType, Exchange, Operand, ReduceOp, SubgroupOp, Sweep};
 
 impl Emit<'_, '_> {
     /// Orders workgroup and storage memory among the lanes of the workgroup.
@@ -190,18 +187,7 @@ impl Emit<'_, '_> {
             }
             Exchange::Fold(Sweep::Reduce, fold) => self.folded(fold, ty, x, true),
             Exchange::Fold(Sweep::Inclusive, fold) => self.folded(fold, ty, x, false),
-            Exchange::Fold(Sweep::Exclusive, fold) => {
-                let scanned = self.folded(fold, ty, x, false);
-                let one = self.word(1);
-                let above = self.integer(ComputeOp::Max, DataType::U32, &[me, one]);
-                let below = self.word_op(Op::ISub, &[above, one]);
-                let below = self.taken(ty, scanned, below);
-                let first = Literal::from_bits(ty, identity(fold, ty));
-                let first = self.operand(first.into());
-                let lane = self.lane();
-                let is_first = self.bool_op(Op::IEqual, &[lane, zero]);
-                self.select(ty, is_first, first, below)
-            }
+            Exchange::Fold(Sweep::Exclusive, _) => unreachable!("legalised: an inclusive scan and a shuffle"),
         }
     }
 
@@ -302,63 +288,5 @@ impl Emit<'_, '_> {
         let sum = self.binary(fold.op(), ty, below, x);
         let reaches = self.bool_op(Op::UGreaterThanEqual, &[lane, distance]);
         self.select(ty, reaches, sum, x)
-    }
-
-    /// A collective of one rank: a copy between barriers, as far as both buffers reach.
-    pub(super) fn copy(&mut self, ty: DataType, dst: BufferId, src: BufferId) {
-        self.grid_barrier();
-        let lens = [dst, src].map(|id| self.len(id));
-        let len = self.integer(ComputeOp::Min, DataType::U32, &lens);
-        let (first, lanes) = (self.local_index(), self.module.parts.workgroup_lanes() as u32);
-        self.counted([first, len], lanes, true, |emit, i| {
-            let element = emit.load(ty, src, i, true);
-            let shown = emit.observe(ty, element);
-            emit.store(ty, dst, i, shown, true);
-        });
-        self.grid_barrier();
-    }
-
-    /// Each lane computes every so-manieth element of the tile.
-    pub(super) fn mma(&mut self, [m, n, k]: [u32; 3], [c, a, b]: [Tile; 3], proven: bool) {
-        let offsets = [c, a, b].map(|tile| self.operand(tile.offset));
-        let lanes = self.module.parts.workgroup_lanes() as u32;
-        self.barrier();
-        let bounds = [self.local_index(), self.word(m * n)];
-        self.counted(bounds, lanes, false, |emit, each| {
-            let (columns, depth, zero) = (emit.word(n), emit.word(k), emit.word(0));
-            let row = emit.word_op(Op::UDiv, &[each, columns]);
-            let column = emit.word_op(Op::UMod, &[each, columns]);
-            let [row, column] = [row, column].map(|at| emit.word_op(Op::IMul, &[at, depth]));
-            let to = emit.index_add(offsets[0], each, proven);
-            let start = emit.load(DataType::I32, c.buffer, to, proven);
-            let word = emit.module.words.uint(32);
-            let sum = emit.variable(word);
-            emit.effect(Op::Store, &[sum, start]);
-            emit.counted([zero, depth], 1, false, |emit, l| {
-                let factors = [(a, offsets[1], row), (b, offsets[2], column)].map(|(tile, offset, at)| {
-                    let at = emit.word_op(Op::IAdd, &[at, l]);
-                    let at = emit.index_add(offset, at, proven);
-                    emit.load(DataType::I8, tile.buffer, at, proven)
-                });
-                let product = emit.word_op(Op::IMul, &factors);
-                let before = emit.word_op(Op::Load, &[sum]);
-                let after = emit.word_op(Op::IAdd, &[before, product]);
-                emit.effect(Op::Store, &[sum, after]);
-            });
-            let total = emit.word_op(Op::Load, &[sum]);
-            emit.store(DataType::I32, c.buffer, to, total, proven);
-        });
-        self.barrier();
-    }
-
-    /// A sum of indices that stays out of bounds where it would pass the end of all memory.
-    fn index_add(&mut self, offset: Id, more: Id, proven: bool) -> Id {
-        let sum = self.word_op(Op::IAdd, &[offset, more]);
-        if proven {
-            return sum;
-        }
-        let most = self.word(u32::MAX);
-        let wraps = self.bool_op(Op::ULessThan, &[sum, offset]);
-        self.word_op(Op::Select, &[wraps, most, sum])
     }
 }

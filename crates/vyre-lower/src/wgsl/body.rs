@@ -123,11 +123,8 @@ impl<'m, 'p> Body<'m, 'p> {
             }
             Node::Return { value: None } | Node::IndirectDispatch { .. } => {}
             Node::Trap { code } => self.trap(if self.module.form == Form::Driver { *code } else { site }),
-            Node::Subgroup { .. }
-            | Node::UniformLoad { .. }
-            | Node::Mma { .. }
-            | Node::Barrier { .. }
-            | collective!() => self.together(node),
+            Node::Subgroup { .. } | Node::UniformLoad { .. } | Node::Barrier { .. } => self.together(node),
+            Node::Mma { .. } | collective!() => unreachable!("legalised: loops of loads and stores"),
         }
     }
 

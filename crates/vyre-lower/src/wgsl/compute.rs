@@ -79,10 +79,6 @@ impl Body<'_, '_> {
             ComputeOp::Gt => self.compute(ComputeOp::Lt, ty, &[args[1], args[0]]),
             ComputeOp::Le => format!("!{}", self.compute(ComputeOp::Lt, ty, &[args[1], args[0]])),
             ComputeOp::Ge => format!("!{}", self.compute(ComputeOp::Lt, ty, args)),
-            ComputeOp::Clamp => {
-                let raised = self.compute(ComputeOp::Max, ty, &args[..2]);
-                self.compute(ComputeOp::Min, ty, &[&raised, args[2]])
-            }
             ComputeOp::Add if !wide => infix("+"),
             ComputeOp::Sub if !wide => infix("-"),
             ComputeOp::Mul if !wide => infix("*"),
@@ -130,7 +126,8 @@ impl Body<'_, '_> {
             | ComputeOp::Round
             | ComputeOp::Copysign
             | ComputeOp::IsNan
-            | ComputeOp::IsInf => unreachable!("emulated by integers: {} does not come here", op.info().name),
+            | ComputeOp::IsInf
+            | ComputeOp::Clamp => unreachable!("prepared: {} does not reach WGSL", op.info().name),
         }
     }
 

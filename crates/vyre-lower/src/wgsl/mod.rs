@@ -12,7 +12,7 @@
 //! | `body` | the lines of a body |
 //! | `compute` | the ops on a lane's own values |
 //! | `native` | the device's own f32 in the place of softened ones |
-//! | `together` | barriers, subgroup ops, `uniform_load`, `mma`, collectives |
+//! | `together` | barriers, subgroup ops, `uniform_load` |
 //! | `library` and the `.wgsl` files | functions that shaders may need |
 //! | `names` | identifiers |
 //!
@@ -30,14 +30,13 @@ mod names;
 mod native;
 mod together;
 
-use crate::bindings::{self, LongTables, needs_lock};
+use crate::bindings::{self, LongTables, WIDE_ATOMIC_FIX, needs_lock};
 use crate::floats::{FloatOp, Floats, How};
 use crate::nesting::nesting;
-use crate::soften::{SoftenError, WIDE_ATOMIC_FIX, softened};
-use crate::traps::{self, Numbered};
+use crate::prepare::{NativeFloats, NativeProducts, PrepareError, Prepared, Target, prepare};
 use vyre_foundation::diagnostic::Place;
 use vyre_foundation::ir::{DataType, Node, ProgramParts, walk};
-use vyre_foundation::opt::{self, Pass, optimise_with};
+use vyre_foundation::opt::Pass;
 use vyre_foundation::validate::ValidProgram;
 
 /// How workgroups of the program relate to those of the launch.
@@ -50,6 +49,36 @@ pub enum Form {
     OneWorkgroup,
     /// One for one, for the [`bindings`] of our own driver. There is no lookup data.
     Driver,
+}
+
+impl Form {
+    /// What is native in the form: no floats. For our own driver programs are optimised, but loops stay loops: a float op of
+    /// a body that is written out becomes a software one each time, and those are long.
+    pub const fn target(self) -> Target<'static> {
+        const PASSES: [Pass; 9] = [
+            Pass::Inline,
+            Pass::Fold,
+            Pass::Forward,
+            Pass::IfConvert,
+            Pass::Algebra,
+            Pass::Range,
+            Pass::Cse,
+            Pass::Licm,
+            Pass::Dce,
+        ];
+        let (numbers_traps, passes): (_, &[Pass]) = match self {
+            Form::Driver => (true, &PASSES),
+            Form::Grid | Form::OneWorkgroup => (false, &[Pass::Inline]),
+        };
+        Target {
+            numbers_traps,
+            passes,
+            floats: NativeFloats::None,
+            products: NativeProducts::None,
+            exclusive_scans: false,
+            tidy: &[],
+        }
+    }
 }
 
 /// What to write.
@@ -132,7 +161,7 @@ pub enum LowerError {
         binding: u32,
     },
     /// The program could not be brought into the form that is written.
-    Rewrite(#[from] SoftenError),
+    Rewrite(#[from] PrepareError),
 }
 
 impl LowerError {
@@ -187,20 +216,12 @@ pub fn lower(program: &ValidProgram, options: &Options) -> Result<Shader, LowerE
     if let Some(binding @ 0..=2) = options.lookup_binding {
         return Err(LowerError::LookupBinding { binding });
     }
-    let Numbered { program: prepared, traps } = match options.form {
-        Form::Driver => traps::number(program)?,
-        Form::Grid | Form::OneWorkgroup => Numbered { program: inlined(program)?, traps: Vec::new() },
-    };
-    let prepared = match options.form {
-        Form::Driver => optimised(&prepared)?,
-        Form::Grid | Form::OneWorkgroup => prepared,
-    };
-    let (softened, softs) = softened(&prepared)?;
+    let Prepared { program: prepared, facts, traps, library } = prepare(program, &options.form.target())?;
     let natives = match options.form {
-        Form::Driver => native::chosen(&softs, &options.floats),
-        Form::Grid | Form::OneWorkgroup => vec![None; softs.len()],
+        Form::Driver => native::chosen(&library, &options.floats),
+        Form::Grid | Form::OneWorkgroup => vec![None; library.len()],
     };
-    let parts = softened.parts();
+    let parts = prepared.parts();
     let tables = match options.form {
         Form::Driver => LongTables::new(parts),
         Form::Grid | Form::OneWorkgroup => LongTables::default(),
@@ -230,23 +251,11 @@ pub fn lower(program: &ValidProgram, options: &Options) -> Result<Shader, LowerE
         Some(error) => Err(error),
         None => {
             (shader.source, shader.workgroup_bytes) =
-                module::write(program, &softened, &natives, options, &shader, &tables);
+                module::write(program, &prepared, &facts, &natives, options, &shader, &tables);
             shader.tables = tables.words;
             Ok(shader)
         }
     }
-}
-
-/// Optimised, but loops stay loops: a float op of a body that is written out becomes a softened one each time, and those
-/// are long.
-fn optimised(program: &ValidProgram) -> Result<ValidProgram, LowerError> {
-    let passes: Vec<Pass> = opt::SCHEDULE.iter().filter(|pass| pass.name != "unroll").copied().collect();
-    Ok(optimise_with(program, &passes, &mut |_, _| {}).map_err(SoftenError::from)?)
-}
-
-fn inlined(program: &ValidProgram) -> Result<ValidProgram, LowerError> {
-    let inline = Pass::from_name("inline").expect("the optimiser has it");
-    Ok(optimise_with(program, &[*inline], &mut |_, _| {}).map_err(SoftenError::from)?)
 }
 
 fn refusal(form: Form, node: &Node) -> Option<LowerError> {

@@ -18,7 +18,7 @@ use vyre_foundation::ir::{
     AtomicOp, Buffer, BufferId, BufferKind, DataType, FunctionId, Node, ProgramParts, value_types, walk,
 };
 use vyre_foundation::launch::bound_buffers;
-use vyre_foundation::opt::range::{AccessFacts, analyse};
+use vyre_foundation::opt::range::AccessFacts;
 use vyre_foundation::validate::ValidProgram;
 
 /// Text with its indentation.
@@ -113,8 +113,8 @@ pub(super) struct Module<'p> {
     /// Whether traps must remember that an earlier stretch between grid barriers has trapped.
     pub(super) keeps_first_trap: bool,
     pub(super) form: Form,
-    /// The accesses of the main body that need no check.
-    facts: AccessFacts,
+    /// The accesses that need no check, if checks may be left out.
+    facts: Option<&'p AccessFacts>,
     spaces: Vec<Space>,
     helpers: Vec<Helper>,
     accesses: Vec<Helper>,
@@ -129,13 +129,14 @@ pub(super) struct Module<'p> {
 pub(super) fn write(
     original: &ValidProgram,
     program: &ValidProgram,
+    facts: &AccessFacts,
     natives: &[Option<Native>],
     options: &Options,
     shader: &Shader,
     tables: &LongTables,
 ) -> (String, u64) {
     let parts = program.parts();
-    let mut module = Module::new(program, natives, options, shader, tables);
+    let mut module = Module::new(program, facts, natives, options, shader, tables);
     let (name, digest) = (original.program().name(), original.program().digest());
     let bindings = Bindings::new(original.parts());
     let mut bodies = Text::default();
@@ -167,6 +168,7 @@ pub(super) fn write(
 impl<'p> Module<'p> {
     fn new(
         program: &'p ValidProgram,
+        facts: &'p AccessFacts,
         natives: &[Option<Native>],
         options: &Options,
         shader: &Shader,
@@ -187,10 +189,7 @@ impl<'p> Module<'p> {
             places,
             keeps_first_trap: shader.one_workgroup_only && !shader.traps.is_empty(),
             form: options.form,
-            facts: match options.form {
-                Form::Driver => analyse(program),
-                Form::Grid | Form::OneWorkgroup => AccessFacts::default(),
-            },
+            facts: (options.form == Form::Driver).then_some(facts),
             spaces,
             helpers,
             accesses,
@@ -243,7 +242,8 @@ impl<'p> Module<'p> {
     pub(super) fn element(&self, buffer: BufferId, index: &str, site: u32) -> Option<(String, bool)> {
         let Space { name, kind, atomic } = &self.spaces[self.places[buffer.index()].space];
         let plain = matches!(kind, SpaceKind::Bound { .. } | SpaceKind::Workgroup { .. });
-        (plain && self.facts.body.contains(site)).then(|| (format!("{name}[{index}]"), *atomic))
+        (plain && self.facts.is_some_and(|facts| facts.in_bounds(None, site)))
+            .then(|| (format!("{name}[{index}]"), *atomic))
     }
 
     fn access_name(&mut self, space: usize, name: &str) -> String {

@@ -5,7 +5,7 @@
 //! softened one else.
 
 use crate::floats::{FloatOp, Floats, How};
-use crate::soften::{Routine, Soft};
+use crate::prepare::{LibraryFunction, Routine};
 use vyre_foundation::ir::{Block, DataType, FunctionId, Node, ProgramParts, walk};
 
 /// What stands in a softened function's place.
@@ -18,13 +18,13 @@ pub(super) struct Native {
 }
 
 /// What stands in the place of each function, by what it stands for.
-pub(super) fn chosen(softs: &[Option<Soft>], floats: &Floats) -> Vec<Option<Native>> {
-    softs.iter().map(|soft| soft.and_then(|soft| of(soft, floats))).collect()
+pub(super) fn chosen(library: &[Option<LibraryFunction>], floats: &Floats) -> Vec<Option<Native>> {
+    library.iter().map(|function| function.and_then(|function| of(function, floats))).collect()
 }
 
-fn of(soft: Soft, floats: &Floats) -> Option<Native> {
-    let op = match soft.routine {
-        _ if soft.ty != DataType::F32 => return None,
+fn of(function: LibraryFunction, floats: &Floats) -> Option<Native> {
+    let op = match function.routine {
+        _ if function.ty != DataType::F32 => return None,
         Routine::Add => FloatOp::Add,
         Routine::Mul => FloatOp::Mul,
         Routine::Div => FloatOp::Div,
@@ -43,7 +43,7 @@ fn of(soft: Soft, floats: &Floats) -> Option<Native> {
         How::Corrected => "corrected",
         How::ThroughF64 | How::Soft => return None,
     };
-    let name = soft.name().replace('.', "_").replacen("soft", kind, 1);
+    let name = function.name().replace('.', "_").replacen("soft", kind, 1);
     Some(Native { helper: name, is_guarded: how != How::Native })
 }
 

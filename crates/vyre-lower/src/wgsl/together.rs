@@ -1,16 +1,15 @@
-//! Steps that lanes take together: barriers, subgroup ops, `uniform_load`, `mma` and collectives.
+//! Steps that lanes take together: barriers, subgroup ops and `uniform_load`.
 //!
 //! A shader has one workgroup's barriers and nothing wider, so grid barriers and collectives are right on a grid of one
 //! workgroup only. Subgroup ops are exchanges in workgroup memory, in the order that the language gives.
 
 use super::body::Body;
-use super::compute::{from_words, literal, to_words};
+use super::compute::{from_words, to_words};
 use super::subgroup_width;
 use vyre_foundation::ir::{
-    BufferId, ComputeOp, DataType, Exchange, Literal, MemoryOrdering, Node, Operand, ReduceOp, SubgroupOp,
-    Sweep, Value,
+    BufferId, ComputeOp, DataType, Exchange, MemoryOrdering, Node, Operand, ReduceOp, SubgroupOp, Sweep,
+    Value,
 };
-use vyre_foundation::scalar::identity;
 
 impl Body<'_, '_> {
     pub(super) fn together(&mut self, node: &Node) {
@@ -23,12 +22,6 @@ impl Body<'_, '_> {
             Node::UniformLoad { result, ty, buffer, index } => {
                 self.uniform_load(*result, *ty, *buffer, *index)
             }
-            Node::Mma { .. } => self.mma(node),
-            // Over one rank, every collective copies.
-            Node::AllReduce { ty, dst, src, .. }
-            | Node::AllGather { ty, dst, src }
-            | Node::ReduceScatter { ty, dst, src, .. }
-            | Node::Broadcast { ty, dst, src, .. } => self.copy(*ty, *dst, *src),
             other => unreachable!("{other:?} is no step that lanes take together"),
         }
     }
@@ -62,44 +55,6 @@ impl Body<'_, '_> {
         self.assign(result, &from_words(ty.computes_as(), &words));
     }
 
-    fn copy(&mut self, ty: DataType, dst: BufferId, src: BufferId) {
-        let [dst_len, src_len] = [dst, src].map(|id| self.module.places[id.index()].len.clone());
-        let (each, lanes) = (self.temporary("each"), self.module.parts.workgroup_lanes());
-        self.grid_barrier();
-        let head =
-            format!("var {each} = local_index; {each} < min({dst_len}, {src_len}); {each} += {lanes}u");
-        self.text.open(format!("for ({head}) {{"));
-        // Elements move by their bits, so four bytes in a row are not asked for here.
-        let loaded = self.load(ty, src, &each);
-        self.store(ty, dst, &each, &loaded);
-        self.text.close("}");
-        self.barrier();
-    }
-
-    fn mma(&mut self, node: &Node) {
-        let Node::Mma { m, n, k, c, a, b } = node else { unreachable!("only tile products come here") };
-        let [at_c, at_a, at_b] = [c, a, b].map(|tile| self.operand(tile.offset));
-        let [each, to, row, column, sum, l] =
-            ["each", "to", "row", "column", "sum", "l"].map(|name| self.temporary(name));
-        let (add, lanes) = (self.module.helper("index_add"), self.module.parts.workgroup_lanes());
-        self.barrier();
-        self.text.open(format!("for (var {each} = local_index; {each} < {}u; {each} += {lanes}u) {{", m * n));
-        self.text.line(format!("let {to} = {add}({at_c}, {each});"));
-        self.text.line(format!("let {row} = {add}({at_a}, ({each} / {n}u) * {k}u);"));
-        self.text.line(format!("let {column} = {add}({at_b}, ({each} % {n}u) * {k}u);"));
-        let start = self.load(DataType::I32, c.buffer, &to);
-        self.text.line(format!("var {sum} = {start};"));
-        let count = self.module.helper("opaque_count");
-        self.text.open(format!("for (var {l} = 0u; {l} < {count}({k}u); {l}++) {{"));
-        let left = self.load(DataType::I8, a.buffer, &format!("{add}({row}, {l})"));
-        let right = self.load(DataType::I8, b.buffer, &format!("{add}({column}, {l})"));
-        self.text.line(format!("{sum} += {left} * {right};"));
-        self.text.close("}");
-        self.store(DataType::I32, c.buffer, &to, &sum);
-        self.text.close("}");
-        self.barrier();
-    }
-
     fn subgroup(&mut self, result: Value, op: SubgroupOp, ty: DataType, args: &[Operand]) {
         let width = subgroup_width(self.module.parts);
         let value = self.operand(args[0]);
@@ -120,12 +75,7 @@ impl Body<'_, '_> {
             }
             Exchange::Fold(Sweep::Reduce, fold) => self.reduce(fold, ty, &value),
             Exchange::Fold(Sweep::Inclusive, fold) => self.scan(fold, ty, &value),
-            Exchange::Fold(Sweep::Exclusive, fold) => {
-                let scanned = self.scan(fold, ty, &value);
-                let below = self.taken(ty, "max(local_index, 1u) - 1u", &to_words(ty, &scanned));
-                let first = literal(Literal::from_bits(ty, identity(fold, ty)));
-                format!("select({below}, {first}, local_index % {width}u == 0u)")
-            }
+            Exchange::Fold(Sweep::Exclusive, _) => unreachable!("legalised: an inclusive scan and a shuffle"),
         };
         self.assign(result, &expression);
     }

@@ -279,6 +279,11 @@ pub fn dispatches_in_flight_keep_their_own_bytes(backend: &Subject) {
         std::thread::sleep(Duration::from_millis(1));
     }
     assert_eq!(one.await_result().expect("it runs"), [words(1001..1301)]);
+    let borrowed = {
+        let bytes = input(2);
+        backend.dispatch_borrowed_async(&program, &[&bytes], &config).expect("it starts")
+    };
+    assert_eq!(borrowed.await_result().expect("its input is gone by now"), [words(2001..2301)]);
     // Those that are dropped in flight release all their memory.
     (0..10).for_each(|at| drop(start(at)));
     for at in 0..10 {
@@ -345,4 +350,160 @@ pub fn pipelines_are_compiled_once(backend: &Subject) {
     let config = DispatchConfig { workgroup_override: Some([32, 1, 1]), ..DispatchConfig::default() };
     assert_eq!(backend.dispatch_borrowed(&increment(), inputs, &config).expect("it runs"), [words([5])]);
     assert_eq!(counts().1, 2);
+}
+
+/// A grid that is launched in pieces along one axis knows the places along another.
+///
+/// # Panics
+/// If the backend breaks the contract.
+pub fn grids_in_pieces_know_their_places_along_two_axes(backend: &Subject) {
+    // Beyond what one launch takes along y and z at once would be 2^32 workgroups; so each beside a second axis.
+    let program = parse(
+        "program @corner workgroup(1, 1, 1) {
+          buffer @y : read_write u32[4] binding 0 output
+          %x = workgroup_id x
+          %y = workgroup_id y
+          %z = workgroup_id z
+          %w = num_workgroups x
+          %h = num_workgroups y
+          %d = num_workgroups z
+          atomic_max.u32 @y[0], %y
+          atomic_max.u32 @y[1], %z
+          %s = add.u32 %h, %d
+          %t = add.u32 %s, %w
+          atomic_max.u32 @y[2], %t
+          atomic_add.u32 @y[3], 1
+        }",
+    );
+    for [w, h, d] in [[1, 65_535, 1], [1, 65_536, 2], [1, 2, 65_537], [1, 131_071, 1]] {
+        let config = DispatchConfig { grid_override: Some([w, h, d]), ..DispatchConfig::default() };
+        let found = backend.dispatch(&program, &[], &config).expect("it runs");
+        assert_eq!(found, [words([h - 1, d - 1, w + h + d, w * h * d])], "{:?}", [w, h, d]);
+    }
+}
+
+/// Workgroups along each axis up to the published limits, and not beyond.
+///
+/// # Panics
+/// If the backend breaks the contract.
+pub fn workgroups_of_every_shape_that_the_device_publishes_run(backend: &Subject) {
+    let program = parse(
+        "program @shape workgroup(1, 1, 1) {
+          buffer @y : read_write u32[] binding 0 output
+          %i = local_index
+          %x = local_id x
+          %y = local_id y
+          %z = local_id z
+          %a = mul.u32 %y, 3
+          %b = mul.u32 %z, 5
+          %c = add.u32 %x, %a
+          %d = add.u32 %c, %b
+          store.u32 @y[%i], %d
+        }",
+    );
+    let lanes_max = backend.max_compute_invocations_per_workgroup();
+    let [x_max, y_max, z_max] = backend.max_workgroup_size();
+    for [x, y, z] in [
+        [x_max.min(lanes_max), 1, 1],
+        [1, y_max.min(lanes_max), 1],
+        [1, 1, z_max.min(lanes_max)],
+        [7, 5, 3],
+        [33, 1, 1],
+        [lanes_max / 64, 8, 8],
+    ] {
+        let count = x * y * z;
+        let config = DispatchConfig {
+            workgroup_override: Some([x, y, z]),
+            grid_override: Some([1, 1, 1]),
+            output_sizes: vec![count as usize * 4],
+            ..DispatchConfig::default()
+        };
+        let place = |i: u32| i % x + 3 * (i / x % y) + 5 * (i / (x * y));
+        let found = backend.dispatch(&program, &[], &config).expect("it runs");
+        assert_eq!(found, [words((0..count).map(place))], "{:?}", [x, y, z]);
+    }
+    let beyond = DispatchConfig { workgroup_override: Some([1, 1, z_max + 1]), ..DispatchConfig::default() };
+    let refused = code(backend.dispatch(&program, &[words([0; 64])], &beyond));
+    assert!([ErrorCode::LimitExceeded, ErrorCode::InvalidProgram].contains(&refused), "{refused}");
+    works(&**backend);
+}
+
+/// For devices that stop a kernel within its loops: others that run beside it are right.
+///
+/// # Panics
+/// If the backend breaks the contract.
+pub fn one_kernel_that_is_stopped_leaves_others_alone(backend: &Subject) {
+    std::thread::scope(|scope| {
+        for outer in ["%n", "4294967295"] {
+            scope.spawn(move || {
+                for _ in 0..3 {
+                    let late =
+                        backend.dispatch(&churn(outer, "%n"), &[], &timeout(Duration::from_millis(100)));
+                    assert_eq!(code(late), ErrorCode::Timeout);
+                }
+            });
+        }
+        for _ in 0..2 {
+            scope.spawn(|| (0..100).for_each(|_| works(&**backend)));
+        }
+    });
+    assert!(!backend.device_lost());
+}
+
+/// For devices that stop a kernel within its loops: what it may have written is refused, what it only reads is not.
+///
+/// # Panics
+/// If the backend breaks the contract.
+pub fn a_timeout_leaves_resident_memory_undefined_until_it_is_filled(backend: &Subject) {
+    let [written, read] = [256, 64].map(|bytes| backend.allocate_resident(bytes).expect("it fits"));
+    backend.upload_resident(&read, &[9; 64]).expect("it uploads");
+    let start = Instant::now();
+    let memory = std::slice::from_ref(&written);
+    let late =
+        backend.dispatch_resident_timed(&churn("%n", "%n"), memory, &timeout(Duration::from_millis(20)));
+    assert_eq!(code(late), ErrorCode::Timeout);
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+    assert_eq!(code(backend.download_resident(&written)), ErrorCode::BadHandle);
+    assert_eq!(backend.download_resident(&read).expect("it was not written"), [9; 64]);
+    backend.upload_resident(&written, &words(0..64)).expect("it uploads");
+    backend.dispatch_resident_timed(&increment(), memory, &DispatchConfig::default()).expect("it runs");
+    assert_eq!(backend.download_resident(&written).expect("it is defined"), words(1..65));
+}
+
+/// Admission refuses what no device may see.
+///
+/// # Panics
+/// If the backend breaks the contract.
+pub fn what_is_wrong_is_refused_before_any_launch(backend: &Subject) {
+    let invalid = parse("program @bad workgroup(1, 1, 1) {\n  break\n}\n");
+    assert_eq!(code(backend.dispatch(&invalid, &[], &DispatchConfig::default())), ErrorCode::InvalidProgram);
+    let huge = DispatchConfig { grid_override: Some([u32::MAX, 2, 1]), ..DispatchConfig::default() };
+    let inputs = [words([1])];
+    assert_eq!(code(backend.dispatch(&increment(), &inputs, &huge)), ErrorCode::InvalidLaunch);
+    let wide = DispatchConfig { workgroup_override: Some([2048, 1, 1]), ..DispatchConfig::default() };
+    assert_eq!(code(backend.dispatch(&increment(), &inputs, &wide)), ErrorCode::InvalidProgram);
+    assert_eq!(backend.backend_metric_snapshot()[0], ("dispatches", 0));
+}
+
+/// For devices that stop a kernel within its loops: a caller that waits for memory ends at its timeout too.
+///
+/// # Panics
+/// If the backend breaks the contract.
+pub fn a_timeout_also_ends_the_wait_for_a_buffer_that_another_dispatch_holds(backend: &Subject) {
+    let (program, y) = (churn("%n", "%n"), [backend.allocate_resident(256).expect("it fits")]);
+    let token = CancelToken::new();
+    let cancellable = DispatchConfig { cancel: Some(token.clone()), ..DispatchConfig::default() };
+    let limit = Duration::from_millis(50);
+    let impatient = DispatchConfig { timeout: Some(limit), ..DispatchConfig::default() };
+    std::thread::scope(|scope| {
+        let holder = scope.spawn(|| backend.dispatch_resident_timed(&program, &y, &cancellable));
+        std::thread::sleep(Duration::from_millis(20));
+        let waited = backend.dispatch_resident_timed(&program, &y, &impatient);
+        assert_eq!(waited.expect_err("it is late"), BackendError::Timeout { limit });
+        token.cancel();
+        // If the holder came too late to hold it, it finds what the other left.
+        let held = code(holder.join().expect("it does not panic"));
+        assert!([ErrorCode::Cancelled, ErrorCode::BadHandle].contains(&held), "{held}");
+    });
+    assert_eq!(code(backend.download_resident(&y[0])), ErrorCode::BadHandle, "its bytes are undefined now");
 }

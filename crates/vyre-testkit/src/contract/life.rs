@@ -16,6 +16,8 @@ pub fn a_lost_device_says_so_and_recovers(backend: &Subject) {
         let pipeline = backend.compile_native(&program, &config).expect("it compiles");
         let pipeline = pipeline.expect("there is something to keep");
         assert_eq!(pipeline.dispatch(inputs, &config).expect("it runs"), [words([8])]);
+        let batch = pipeline.dispatch_batch(&[inputs, inputs], &config).expect("it runs");
+        assert_eq!(batch, [[words([8])], [words([8])]]);
         let resource = backend.allocate_resident(256).expect("it fits");
         backend.lose();
         assert!(backend.device_lost() && !pipeline.is_valid());

@@ -1,7 +1,11 @@
-//! Memory that stays on the device: uploads and readbacks of all sizes, sequences, sharing.
+//! Memory that stays on the device: uploads and readbacks of all sizes, sequences, sharing, handles, failed dispatches.
 
-use super::{Subject, increment, noise, parse, words};
-use vyre_driver::{ResidentDispatchStep, ResidentReadRange};
+use super::{Subject, code, increment, noise, parse, words};
+use vyre_driver::{
+    BackendError, DispatchConfig, ErrorCode, HandleFault, ResidentDispatchStep, ResidentReadRange, Resource,
+};
+use vyre_foundation::diagnostic::Place;
+use vyre_foundation::ir::Program;
 
 /// Ranges that begin or end within a word.
 ///
@@ -184,4 +188,153 @@ pub fn memory_that_one_reads_others_read_too(backend: &Subject) {
             scope.spawn(|| (0..50).for_each(|_| work()));
         }
     });
+}
+
+/// Adds what is read to what is written.
+fn sum() -> Program {
+    parse(
+        "program @sum workgroup(4, 1, 1) {
+          buffer @k : uniform    u32[1] binding 0
+          buffer @x : read       u32[]  binding 3
+          buffer @y : read_write u32[]  binding 5 output
+          %i = global_id x
+          %k = load.u32 @k[0]
+          %x = load.u32 @x[%i]
+          %y = load.u32 @y[%i]
+          %p = mul.u32 %k, %x
+          %s = add.u32 %p, %y
+          store.u32 @y[%i], %s
+        }",
+    )
+}
+
+/// Each use of a handle that is not good is named for what it is, and changes nothing.
+///
+/// # Panics
+/// If the backend breaks the contract.
+pub fn wrong_handles_and_ranges_are_errors(backend: &Subject) {
+    let y = backend.allocate_resident(8).expect("it is good");
+    let fault = |result: Result<(), BackendError>| match result {
+        Err(BackendError::BadHandle { cause, .. }) => cause,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(code(backend.upload_resident(&y, &[0; 7])), ErrorCode::InvalidLaunch);
+    assert_eq!(code(backend.upload_resident_at(&y, 6, &[0; 3])), ErrorCode::InvalidLaunch);
+    assert_eq!(code(backend.download_resident_range(&y, usize::MAX, 2)), ErrorCode::InvalidLaunch);
+    let (good, bad) = (words([1, 2]), words([3]));
+    assert!(backend.upload_resident_many(&[(&y, &good), (&y, &bad)]).is_err());
+    assert_eq!(backend.download_resident(&y).expect("it is good"), [0; 8], "a failed batch changes nothing");
+    let k = backend.allocate_resident(4).expect("it is good");
+    let twice = [k, y.clone(), y.clone()];
+    let bound_twice = backend.dispatch_resident_timed(&sum(), &twice, &DispatchConfig::default()).map(drop);
+    assert_eq!(fault(bound_twice), HandleFault::BoundTwice);
+    backend.free_resident(y.clone()).expect("it is good");
+    assert_eq!(fault(backend.free_resident(y.clone())), HandleFault::Freed);
+    assert_eq!(fault(backend.download_resident(&y).map(drop)), HandleFault::Freed);
+}
+
+/// A trap leaves what the program could write undefined until a full upload, and the rest as it was.
+///
+/// # Panics
+/// If the backend breaks the contract.
+pub fn a_trap_fails_the_dispatch_and_invalidates_what_it_could_write(backend: &Subject) {
+    let program = parse(
+        "program @guard workgroup(1, 1, 1) {
+          buffer @x : read       u32[] binding 0
+          buffer @y : read_write u32[] binding 1 output
+          %i = global_id x
+          store.u32 @y[%i], 1
+          %v = load.u32 @x[%i]
+          %z = eq.u32 %v, 0
+          if %z {
+            trap 7
+          }
+        }",
+    );
+    let x = backend.allocate_resident(4).expect("it is good");
+    let y = backend.allocate_resident(4).expect("it is good");
+    let resources = [x.clone(), y.clone()];
+    let config = DispatchConfig::default();
+    match backend.dispatch_resident_timed(&program, &resources, &config) {
+        Err(BackendError::Trap { code: 7, place, .. }) => {
+            assert_eq!(place, Place::Line { function: None, site: 5 });
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(code(backend.download_resident(&y)), ErrorCode::BadHandle);
+    assert_eq!(backend.download_resident(&x).expect("it is good"), [0; 4], "what it only reads is untouched");
+    backend.upload_resident(&x, &words([1])).expect("it is good");
+    assert_eq!(code(backend.dispatch_resident_timed(&program, &resources, &config)), ErrorCode::BadHandle);
+    backend.upload_resident(&y, &[0; 4]).expect("it is good");
+    backend.dispatch_resident_timed(&program, &resources, &config).expect("it is good");
+    assert_eq!(backend.download_resident(&y).expect("it is good"), words([1]));
+}
+
+/// How many dispatches the backend has counted.
+fn dispatches(backend: &Subject) -> u64 {
+    let all = backend.backend_metric_snapshot();
+    all.iter().find(|(name, _)| *name == "dispatches").expect("they are counted").1
+}
+
+/// The grid of an indirect step is read when its turn comes, and bytes that travel are fresh for each turn.
+///
+/// # Panics
+/// If the backend breaks the contract.
+pub fn a_sequence_reads_each_grid_when_its_turn_comes(backend: &Subject) {
+    let grow = parse(
+        "program @grow workgroup(1, 1, 1) {
+          buffer @args : read_write u32[3] binding 0 output
+          %x = load.u32 @args[0]
+          %more = add.u32 %x, 1
+          store.u32 @args[0], %more
+        }",
+    );
+    let count = parse(
+        "program @count workgroup(4, 1, 1) {
+          buffer @args : read       u32[3] binding 0
+          buffer @own  : read_write u32[1] binding 1
+          buffer @y    : read_write u32[1] binding 2 output
+          indirect @args[0]
+          atomic_add.u32 @y[0], 1
+          atomic_add.u32 @own[0], 1
+        }",
+    );
+    let [args, y] = [12, 4].map(|bytes| backend.allocate_resident(bytes).expect("memory"));
+    backend.upload_resident(&args, &words([0, 1, 1])).expect("it uploads");
+    // Bytes that travel with the call are the same for each launch, though the program writes them.
+    let (grown, counted) = ([args.clone()], [args.clone(), Resource::Borrowed(vec![0; 4]), y.clone()]);
+    let steps = [
+        ResidentDispatchStep { program: &grow, resources: &grown, grid_override: Some([1, 1, 1]) },
+        ResidentDispatchStep { program: &count, resources: &counted, grid_override: None },
+    ];
+    let range = ResidentReadRange { resource: &y, byte_offset: 0, byte_len: 4 };
+    let (mut out, before) = (Vec::new(), dispatches(backend));
+    backend
+        .dispatch_resident_repeated_sequence_read_ranges_into(&[], &steps, 5, &[range], &mut [&mut out])
+        .expect("it runs");
+    assert_eq!(out, words([4 * (1 + 2 + 3 + 4 + 5)]));
+    assert_eq!(dispatches(backend) - before, 10);
+    let timing = backend
+        .dispatch_resident_sequence_read_ranges_timed_into(&steps, &[range], &mut [&mut out])
+        .expect("it runs");
+    assert!(timing.wall_ns >= timing.wait_ns.expect("known"));
+    assert_eq!(out, words([4 * (1 + 2 + 3 + 4 + 5 + 6)]));
+}
+
+/// Output slots keep their storage when a dispatch fails.
+///
+/// # Panics
+/// If the backend breaks the contract.
+pub fn a_dispatch_that_fails_leaves_the_slots_their_storage(backend: &Subject) {
+    let program = parse(
+        "program @fails workgroup(1, 1, 1) {
+          buffer @y : read_write u32[256] binding 0 output
+          store.u32 @y[0], 7
+          trap 3
+        }",
+    );
+    let mut slots = vec![Vec::with_capacity(4096)];
+    let error = backend.dispatch_borrowed_into(&program, &[], &DispatchConfig::default(), &mut slots);
+    assert_eq!(error.expect_err("it traps").code(), ErrorCode::Trap);
+    assert!(slots.len() == 1 && slots[0].is_empty() && slots[0].capacity() >= 4096, "{:?}", slots[0]);
 }

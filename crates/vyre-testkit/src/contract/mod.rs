@@ -58,7 +58,10 @@ impl Deref for Subject {
 macro_rules! contract_tests {
     ($open:path $(, $further:ident)* $(,)?) => {
         $crate::contract_tests! { @each $open:
+            what_is_wrong_is_refused_before_any_launch
             grids_beyond_one_launch_are_launched_in_pieces
+            grids_in_pieces_know_their_places_along_two_axes
+            workgroups_of_every_shape_that_the_device_publishes_run
             all_of_the_workgroup_memory_can_be_had
             limits_are_named
             a_trap_is_the_first_of_the_program_as_written
@@ -71,6 +74,10 @@ macro_rules! contract_tests {
             large_copies_are_whole
             repeated_sequences_run_every_turn
             memory_that_one_reads_others_read_too
+            wrong_handles_and_ranges_are_errors
+            a_trap_fails_the_dispatch_and_invalidates_what_it_could_write
+            a_sequence_reads_each_grid_when_its_turn_comes
+            a_dispatch_that_fails_leaves_the_slots_their_storage
             a_lost_device_says_so_and_recovers
             loss_while_others_work_is_an_error_or_too_late
             a_backend_that_was_shut_down_says_so

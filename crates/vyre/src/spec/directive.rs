@@ -18,7 +18,7 @@ use super::scan::{Scanner, grid, number, shorten};
 use super::{Spec, SpecError};
 use vyre_foundation::diagnostic::{Diagnostic, Place, Rule, Span};
 
-/// What the code of a directive's error stands for.
+/// The rule behind the code of a directive's error.
 pub const RULE: Rule = Rule {
     code: "D001",
     title: "a directive cannot be read",
@@ -58,7 +58,7 @@ pub struct Run {
     pub expect: Expect,
 }
 
-/// A `//~ error[CODE]`: a finding that must stand on a line.
+/// A `//~ error[CODE]`: a finding that a line must have.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ExpectedError {
     /// The line that is wrong.
@@ -70,7 +70,7 @@ pub struct ExpectedError {
 /// A `//@ opt` directive: what passes make of the program is in the `.expected` file beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Opt {
-    /// The line it stands on.
+    /// Its line.
     pub line: u32,
     /// The passes to run, or the one word `all` or `bounds`.
     pub passes: Vec<String>,

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `[1, 2, 3]` | those elements, written as literals of the buffer's type |
 //! | `[0; 1000]` | one element 1000 times |
-//! | `hex"00 ff"` | raw little-endian bytes; spaces and `_` may stand between digits |
+//! | `hex"00 ff"` | raw little-endian bytes; spaces and `_` may separate digits |
 //! | `@file.bin` | the raw little-endian bytes of a file |
 //! | `rand(seed=7, count=4096)` | random elements, the same everywhere; without a count the declared length |
 //!
@@ -33,6 +33,7 @@ use scan::Scanner;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use vyre_foundation::ir::{Buffer, DataType, int_or_bool};
+use vyre_foundation::random::word_at;
 use vyre_foundation::text::parse_literal;
 
 /// The most bytes that a SPEC describes.
@@ -248,10 +249,7 @@ fn read(path: &Path) -> Result<Vec<u8>, SpecError> {
 
 /// The bits of a random element, as the module describes them.
 fn random(ty: DataType, seed: u64, i: u64) -> u64 {
-    let mut z = seed.wrapping_add((i.wrapping_add(1)).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^= z >> 31;
+    let z = word_at(seed, i);
     // Both steps are exact: the integer has p bits, and the difference is a multiple of 2^(1 - p) below 1.
     let unit = |p: u32| (z >> (64 - p)) as f64 * 2f64.powi(1 - p as i32) - 1.0;
     match ty {

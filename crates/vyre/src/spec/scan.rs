@@ -27,7 +27,7 @@ impl<'s> Scanner<'s> {
         self.at = self.text.len() - self.rest().trim_start().len();
     }
 
-    /// Takes `prefix` if it stands here.
+    /// Takes `prefix` if it is next.
     pub(crate) fn eat(&mut self, prefix: &str) -> bool {
         let found = self.rest().starts_with(prefix);
         if found {
@@ -116,7 +116,7 @@ pub(super) fn list(scanner: &mut Scanner<'_>) -> Result<Spec, SpecError> {
     if inside.trim().is_empty() {
         return Ok(Spec::List(Vec::new()));
     }
-    // A comma may stand behind the last element.
+    // A comma may follow the last element.
     let inside = inside.trim_end();
     let inside = inside.strip_suffix(',').unwrap_or(inside);
     let items: Vec<String> = inside.split(',').map(|item| item.trim().to_owned()).collect();

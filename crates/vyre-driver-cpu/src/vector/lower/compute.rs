@@ -10,6 +10,7 @@ use crate::vector::code::{
 };
 use smallvec::SmallVec;
 use vyre_foundation::ir::{Args, ComputeOp, DataType, Operand, Value};
+use vyre_lower::index::stride;
 
 /// How a float type computes.
 pub(super) const fn carrier(ty: DataType) -> Float {
@@ -82,19 +83,13 @@ impl Lower<'_> {
                 None => Linear { bases: Bases::Row(self.flat(*arg)?), stride: 0 },
             });
         }
-        let stride = match op {
-            _ if all.iter().all(|line| line.stride == 0) => 0,
-            ComputeOp::Bitcast | ComputeOp::Cast => return Some(all[0].clone()),
-            ComputeOp::Add => all[0].stride.wrapping_add(all[1].stride),
-            ComputeOp::Sub => all[0].stride.wrapping_sub(all[1].stride),
-            ComputeOp::Mul => {
-                let (grows, by) = if all[0].stride == 0 { (1, 0) } else { (0, 1) };
-                let by = all[by].flat().and_then(|by| self.b.constant(by))?;
-                all[grows].stride.wrapping_mul(by as u32)
-            }
-            ComputeOp::Shl => all[0].stride << (args[1].literal()?.bits() as u32 % 32),
-            _ => return None,
-        };
+        let strides: SmallVec<[u32; 4]> = all.iter().map(|line| line.stride).collect();
+        let constant =
+            |at: usize| all[at].flat().and_then(|reg| self.b.constant(reg)).map(|bits| bits as u32);
+        let stride = stride(op, &strides, constant)?;
+        if stride != 0 && matches!(op, ComputeOp::Bitcast | ComputeOp::Cast) {
+            return Some(all[0].clone());
+        }
         let row: Option<Lanes> = all
             .iter()
             .map(|line| if let Bases::Row(base) = line.bases { Some(base) } else { None })
@@ -234,10 +229,6 @@ impl Lower<'_> {
             }
             ComputeOp::Min => self.b.int(min, a, b),
             ComputeOp::Max => self.b.int(max, a, b),
-            ComputeOp::Clamp => {
-                let above = self.b.int(max, a, b);
-                self.b.int(min, above, x[2])
-            }
             ComputeOp::AddSat | ComputeOp::SubSat => self.saturating(op, signed, a, b),
             ComputeOp::Shl => self.shift_modulo(ShiftOp::Shl, a, b),
             ComputeOp::Shr => self.shift_modulo(shr, a, b),
@@ -265,7 +256,7 @@ impl Lower<'_> {
             ComputeOp::Le => self.b.cmp(le, a, b),
             ComputeOp::Gt => self.b.cmp(lt, b, a),
             ComputeOp::Ge => self.b.cmp(le, b, a),
-            other => unreachable!("the op table has no {} of integers", other.info().name),
+            other => unreachable!("prepared: no {} of integers", other.info().name),
         }
     }
 
@@ -393,10 +384,6 @@ impl Lower<'_> {
             ComputeOp::Rem => exact(self, FloatOp::Rem, a, b),
             ComputeOp::Min => exact(self, FloatOp::Min, a, b),
             ComputeOp::Max => exact(self, FloatOp::Max, a, b),
-            ComputeOp::Clamp => {
-                let above = exact(self, FloatOp::Max, a, b);
-                exact(self, FloatOp::Min, above, x[2])
-            }
             ComputeOp::Neg => self.b.int_const(IntOp::Xor, a, sign),
             ComputeOp::Abs => self.b.int_const(IntOp::And, a, sign - 1),
             ComputeOp::Copysign => {
@@ -440,7 +427,7 @@ impl Lower<'_> {
             ComputeOp::Le => compare(self, FloatCond::Le, a, b),
             ComputeOp::Gt => compare(self, FloatCond::Lt, b, a),
             ComputeOp::Ge => compare(self, FloatCond::Le, b, a),
-            other => unreachable!("the op table has no {} of floats", other.info().name),
+            other => unreachable!("prepared: no {} of floats", other.info().name),
         }
     }
 

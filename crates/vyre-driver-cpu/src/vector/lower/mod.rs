@@ -27,7 +27,7 @@ use super::code::{Address, Elem, Function, IntOp, Kind, Op, Reg};
 use plan::Plan;
 use smallvec::SmallVec;
 use vyre_foundation::ir::{DataType, Literal, Local, Node, Operand, Value, int_or_bool};
-use vyre_foundation::validate::ValidProgram;
+use vyre_lower::prepare::Prepared;
 
 /// How wide a machine's vectors are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,12 +61,12 @@ pub mod context {
     pub const BUFFER_BYTES: i32 = 16;
 }
 
-/// The vector code of a program without functions (`optimise` inlines them) and grid barriers; `Err` names what is not
-/// there.
+/// The vector code of a program without functions and grid barriers, prepared for a target on which everything is native;
+/// `Err` names what is unsupported.
 ///
-/// A trap records its code, and of several codes the least is kept: number them in program order before.
-pub fn lower(program: &ValidProgram, shape: Shape) -> Result<Function, String> {
-    let plan = Plan::new(program, shape);
+/// A trap records its code, and of several codes the least is kept.
+pub fn lower(prepared: &Prepared, shape: Shape) -> Result<Function, String> {
+    let plan = Plan::new(&prepared.program, &prepared.facts, shape);
     group::lower(&plan, plan.lanes, plan.vectors)
 }
 

@@ -10,7 +10,7 @@ use vyre_foundation::ir::{
     Block, BufferId, BufferKind, BuiltinOp, ComputeOp, DataType, Exchange, MemoryOrdering, Node, Operand,
     ProgramParts, Sweep, Value, value_types, walk,
 };
-use vyre_foundation::opt::range;
+use vyre_foundation::opt::range::AccessFacts;
 use vyre_foundation::validate::ValidProgram;
 use vyre_foundation::validate::uniformity::{self, BodyUniformity, Level};
 
@@ -56,7 +56,7 @@ pub(super) struct Plan<'a> {
     pub(super) parts: &'a ProgramParts,
     pub(super) types: Vec<DataType>,
     pub(super) levels: BodyUniformity,
-    pub(super) facts: range::AccessFacts,
+    pub(super) facts: &'a AccessFacts,
     pub(super) lines: Vec<LineInfo>,
     pub(super) locals: Vec<LocalInfo>,
     /// The line that assigns each value.
@@ -81,7 +81,7 @@ pub(super) struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     /// Analyses a program for a machine.
-    pub(super) fn new(program: &'a ValidProgram, shape: Shape) -> Plan<'a> {
+    pub(super) fn new(program: &'a ValidProgram, facts: &'a AccessFacts, shape: Shape) -> Plan<'a> {
         let parts = program.parts();
         let body = &parts.body;
         let types = value_types(body, None, &parts.functions);
@@ -89,7 +89,7 @@ impl<'a> Plan<'a> {
             parts,
             types: types.into_iter().map(|ty| ty.unwrap_or(DataType::U32)).collect(),
             levels: uniformity::analyse(parts).body,
-            facts: range::analyse(program),
+            facts,
             lines: Vec::with_capacity(2 * body.values.len()),
             locals: vec![
                 LocalInfo { ty: DataType::U32, len: None, uniform: false, crosses: false };

@@ -12,14 +12,10 @@
 mod env;
 mod interval;
 
-use super::Pass;
 use super::edit::{Replacements, Surroundings, each_body, ends_in_jump, is_jump, literal};
 use crate::ir::{Block, Body, ComputeOp, DataType, FunctionId, Node, Operand, ProgramParts};
 use crate::validate::ValidProgram;
 use env::Env;
-
-pub(super) const PASS: Pass =
-    Pass { name: "range", description: "decide comparisons and branches by what values can be", run };
 
 /// Lines of one body, by site.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -148,7 +144,7 @@ fn assume_rest(env: &mut Env<'_>, cond: Operand, then: &Block, otherwise: &Block
     }
 }
 
-fn run(parts: &mut ProgramParts) {
+pub(super) fn run(parts: &mut ProgramParts) {
     each_body(parts, |around, body| {
         let mut rewrite = Rewrite { env: Env::new(around, body), replaced: Replacements::new(body) };
         rewrite.block(&mut body.block);

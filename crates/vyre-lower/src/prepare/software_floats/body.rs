@@ -4,15 +4,15 @@
 //! where the language shows them: in stores to storage buffers and in bitcasts. 16-bit floats keep their upper half zero
 //! in registers. Private arrays of them lie two to a word, because arrays have no 16-bit elements and must not grow.
 
-use super::{Calls, Routine, Soft, What, in_memory, in_register};
+use super::{Calls, LibraryFunction, Routine, What, in_register};
 use vyre_foundation::ir::{
-    Args, Block, Body, BufferId, BuiltinOp, ComputeOp, DataType, Function, Literal, Local, MemoryOrdering,
-    Node, Operand, ProgramParts, ReduceOp, SubgroupOp, Sweep, Value, collective, value_types,
+    Args, Block, Body, BufferId, ComputeOp, DataType, Function, Literal, Local, Node, Operand, ProgramParts,
+    ReduceOp, Value, collective, value_types,
 };
 use vyre_foundation::scalar::identity;
 
 /// Rewrites one body.
-pub(super) struct Softener<'a> {
+pub(super) struct Rewriter<'a> {
     parts: &'a ProgramParts,
     what: &'a What<'a>,
     calls: &'a mut Calls,
@@ -48,17 +48,17 @@ const fn infinity(ty: DataType) -> u64 {
     identity(ReduceOp::Min, ty)
 }
 
-impl<'a> Softener<'a> {
+impl<'a> Rewriter<'a> {
     pub(super) fn new(
         parts: &'a ProgramParts,
         what: &'a What<'a>,
         function: Option<&'a Function>,
         calls: &'a mut Calls,
-    ) -> Softener<'a> {
+    ) -> Rewriter<'a> {
         let source = function.map_or(&parts.body, |function| &function.body);
         let types = value_types(source, function, &parts.functions);
         let out = Body { block: Block::new(), values: source.values.clone(), locals: source.locals.clone() };
-        Softener { parts, what, calls, source, types, out, packed: vec![0; source.locals.len()] }
+        Rewriter { parts, what, calls, source, types, out, packed: vec![0; source.locals.len()] }
     }
 
     /// The body without floats.
@@ -76,7 +76,11 @@ impl<'a> Softener<'a> {
     fn node(&mut self, node: &Node) {
         match node {
             Node::Compute { result, op, ty, args } => self.compute(*result, *op, *ty, args),
-            Node::Subgroup { result, op, ty, args } => self.subgroup(*result, *op, *ty, args),
+            Node::Subgroup { result, op, ty, args } => {
+                let (ty, args) =
+                    (self.what.in_register(*ty), args.iter().map(|arg| self.bits(*arg)).collect());
+                self.push(Node::Subgroup { result: *result, op: *op, ty, args });
+            }
             Node::Store { ty, buffer, index, value } => self.store(*ty, *buffer, *index, *value),
             Node::Var { local, ty, len: Some(len), init } if self.is_packed(*ty) => {
                 self.array(*local, *len, *init)
@@ -86,14 +90,6 @@ impl<'a> Softener<'a> {
             }
             Node::Set { ty, local, index: Some(index), value } if self.is_packed(*ty) => {
                 self.array_set(*local, *index, *value);
-            }
-            Node::AllReduce { ty, dst, src, .. }
-            | Node::AllGather { ty, dst, src }
-            | Node::ReduceScatter { ty, dst, src, .. }
-            | Node::Broadcast { ty, dst, src, .. }
-                if self.what.is_soft(*ty) =>
-            {
-                self.copy(*ty, *dst, *src);
             }
             Node::If { cond, then, otherwise } => {
                 let (then, otherwise) = (self.block(then), self.block(otherwise));
@@ -162,7 +158,7 @@ impl<'a> Softener<'a> {
     }
 
     fn call(&mut self, routine: Routine, ty: DataType, args: &[Operand]) -> Operand {
-        let function = self.calls.id(Soft { routine, ty });
+        let function = self.calls.id(LibraryFunction { routine, ty });
         self.assign(|result| Node::Call { result: Some(result), function, args: args.to_vec() })
     }
 
@@ -254,10 +250,6 @@ impl<'a> Softener<'a> {
             ComputeOp::Abs => self.magnitude(ty, args[0]),
             ComputeOp::Min => self.call(Routine::Min, ty, args),
             ComputeOp::Max => self.call(Routine::Max, ty, args),
-            ComputeOp::Clamp => {
-                let raised = self.call(Routine::Max, ty, &args[..2]);
-                self.call(Routine::Min, ty, &[raised, args[2]])
-            }
             ComputeOp::Eq => self.call(Routine::Eq, ty, args),
             ComputeOp::Ne => {
                 let equal = self.call(Routine::Eq, ty, args);
@@ -306,6 +298,7 @@ impl<'a> Softener<'a> {
             | ComputeOp::Extract
             | ComputeOp::Insert
             | ComputeOp::Dot4 => unreachable!("{op:?} has no float operands"),
+            ComputeOp::Clamp => unreachable!("legalised: a maximum and a minimum"),
         }
     }
 
@@ -400,77 +393,6 @@ impl<'a> Softener<'a> {
         let value = self.op(ComputeOp::Insert, U32, [held, bits(value), place, word(16)]);
         self.push(Node::Set { ty: U32, local, index: Some(at), value });
     }
-
-    fn subgroup(&mut self, result: Value, op: SubgroupOp, ty: DataType, args: &[Operand]) {
-        let native = !self.what.is_soft(ty);
-        let folds = |fold: ReduceOp| ty.is_float() && (!native || self.what.is_soft_op(fold.op(), ty, ty));
-        let soft = op.fold().filter(|(_, fold)| folds(*fold));
-        let Some(((sweep, fold), routine)) = soft.and_then(|soft| Some((soft, routine(soft.1)?))) else {
-            let args = args.iter().map(|arg| self.bits(*arg)).collect();
-            return self.push(Node::Subgroup { result, op, ty: self.what.in_register(ty), args });
-        };
-        let fresh = self.out.values.len();
-        let width = self.parts.subgroup.expect("validated: subgroup ops have a declared width");
-        let lane = self.assign(|result| Node::Builtin { result, op: BuiltinOp::SubgroupLane, axis: None });
-        let mut x = self.all_bits(args[0]);
-        let word = in_register(ty);
-        let distances = std::iter::successors(Some(1), |d| Some(2 * d)).take_while(|d| *d < width);
-        for distance in distances {
-            let distance = self::word(distance);
-            if sweep == Sweep::Reduce {
-                let other = self.shuffled(word, x, ComputeOp::Xor, lane, distance);
-                x = self.call(routine, ty, &[x, other]);
-            } else {
-                let below = self.shuffled(word, x, ComputeOp::Sub, lane, distance);
-                let folded = self.call(routine, ty, &[below, x]);
-                let reached = self.op(ComputeOp::Ge, U32, [lane, distance]);
-                x = self.op(ComputeOp::Select, word, [reached, folded, x]);
-            }
-        }
-        if sweep == Sweep::Exclusive {
-            let below = self.shuffled(word, x, ComputeOp::Sub, lane, self::word(1));
-            let first = self.op(ComputeOp::Eq, U32, [lane, self::word(0)]);
-            x = self.op(ComputeOp::Select, word, [first, literal(word, identity(fold, ty)), below]);
-        }
-        self.bind(result, ty, x, fresh, native);
-    }
-
-    /// `x` of the lane that `op` makes of this lane's number and a distance.
-    fn shuffled(
-        &mut self,
-        ty: DataType,
-        x: Operand,
-        op: ComputeOp,
-        lane: Operand,
-        distance: Operand,
-    ) -> Operand {
-        let other = self.op(op, U32, [lane, distance]);
-        let args = [x, other].into_iter().collect();
-        self.assign(|result| Node::Subgroup { result, op: SubgroupOp::Shuffle, ty, args })
-    }
-
-    /// A collective of one rank: the first workgroup copies what both buffers have, NaNs made canonical.
-    fn copy(&mut self, ty: DataType, dst: BufferId, src: BufferId) {
-        self.push(Node::Barrier { ordering: MemoryOrdering::GridSync });
-        let dst_len = self.assign(|result| Node::Len { result, buffer: dst });
-        let src_len = self.assign(|result| Node::Len { result, buffer: src });
-        let len = self.op(ComputeOp::Min, U32, [dst_len, src_len]);
-        let group = self.assign(|result| Node::Builtin { result, op: BuiltinOp::WorkgroupIndex, axis: None });
-        let cond = self.op(ComputeOp::Eq, U32, [group, word(0)]);
-        let outer = std::mem::take(&mut self.out.block);
-        let lane = self.assign(|result| Node::Builtin { result, op: BuiltinOp::LocalIndex, axis: None });
-        let counter = self.out.new_value("at");
-        let before = std::mem::take(&mut self.out.block);
-        let index = counter.into();
-        let element = self.assign(|result| Node::Load { result, ty: in_memory(ty), buffer: src, index });
-        self.store(ty, dst, index, element);
-        let body = std::mem::replace(&mut self.out.block, before);
-        let step = self.parts.workgroup_lanes() as u32;
-        self.push(Node::For { counter, lo: lane, hi: len, step, body });
-        let then = std::mem::replace(&mut self.out.block, outer);
-        self.push(Node::If { cond, then, otherwise: Block::new() });
-        self.push(Node::Barrier { ordering: MemoryOrdering::GridSync });
-    }
 }
 
 /// An operand with a float literal as its bits.
@@ -479,15 +401,4 @@ fn bits(operand: Operand) -> Operand {
         Operand::Literal(constant) => literal(in_register(constant.ty()), constant.bits()),
         Operand::Value(_) => operand,
     }
-}
-
-/// The function that folds floats.
-const fn routine(fold: ReduceOp) -> Option<Routine> {
-    Some(match fold {
-        ReduceOp::Add => Routine::Add,
-        ReduceOp::Mul => Routine::Mul,
-        ReduceOp::Min => Routine::Min,
-        ReduceOp::Max => Routine::Max,
-        ReduceOp::And | ReduceOp::Or | ReduceOp::Xor => return None,
-    })
 }

@@ -1,6 +1,6 @@
 //! One op, many operands.
 
-use crate::{cases_or, outcome, softened};
+use crate::{cases_or, outcome, without_floats};
 use std::io::Write;
 use vyre_foundation::ir::{
     Args, Axis, Buffer, BufferId, BufferKind, BuiltinOp, ComputeOp, DataType, Literal, Node, Operand,
@@ -71,10 +71,10 @@ impl Row {
         validate(&Program::new(parts).expect("sealable")).expect("valid")
     }
 
-    /// Compares the op with its softened form on all operands.
+    /// Compares the op with its software form on all operands.
     fn compare(self, mut operands: impl Iterator<Item = [u64; 3]>) {
         let original = self.program();
-        let soft = softened(&original);
+        let soft = without_floats(&original);
         let types = self.arg_types();
         let mut count = 0;
         loop {

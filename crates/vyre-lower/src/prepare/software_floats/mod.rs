@@ -1,10 +1,10 @@
-//! Programs without float types that give the same bytes.
+//! Software floats: programs without float types, or without some of their ops, that give the same bytes.
 //!
-//! [`soften`] replaces floats by their bits. In registers f32, f16 and bf16 become u32 and f64 becomes u64; in memory
+//! [`rewrite`] replaces floats by their bits. In registers f32, f16 and bf16 become u32 and f64 becomes u64; in memory
 //! f16 and bf16 become u16. Ops that only move, compare or change bits become a few lines in place; the others become
-//! calls of functions over integers, which are built here once for all formats and put above the program's own. What
-//! comes out is an ordinary program: the reference runs it, so it can be checked bit by bit, and an emitter for a
-//! device whose float arithmetic nobody has proved needs no floats at all.
+//! calls of functions over integers, which are built here once for all formats and put above the program's own. The
+//! result is an ordinary program: the reference runs it, so it can be checked bit by bit, and an emitter for a
+//! device whose float arithmetic is not known to be exact needs no floats at all.
 //!
 //! | file | what it holds |
 //! | --- | --- |
@@ -14,150 +14,83 @@
 //! | `convert` | casts |
 //!
 //! f16 and bf16 are computed in their own formats and not through f32, so nothing rounds twice.
-//!
-//! Not here: several ranks. A collective on floats becomes what it is on one, a copy between two grid barriers.
 
 mod arithmetic;
 mod body;
 mod convert;
 mod format;
 
-use body::Softener;
+use super::{NativeFloats, PrepareError};
+use body::Rewriter;
 use convert::Formats;
 use std::collections::HashSet;
 use vyre_foundation::ir::{
     Block, Buffer, ComputeOp, DataType, Function, FunctionId, Name, Node, Program, ProgramParts,
 };
-use vyre_foundation::opt::BrokenProgram;
 use vyre_foundation::validate::{ValidProgram, validate};
 
-/// A program has no form without floats within the limits of the language.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}\n  Fix: {fix}")]
-pub struct SoftenError {
-    /// What is wrong.
-    pub message: String,
-    /// What to do about it.
-    pub fix: &'static str,
-}
+/// A program, and what each of its functions computes, if it is one of the library.
+type Rewritten = (ValidProgram, Vec<Option<LibraryFunction>>);
 
-impl SoftenError {
-    /// The rewritten program is over a limit of the language.
-    pub(crate) fn limit(limit: String) -> SoftenError {
-        SoftenError {
-            message: format!("lowered, the program passes a limit: {limit}"),
-            fix: "split it into several dispatches, or let it have fewer functions, float lines or nested blocks",
-        }
-    }
-}
-
-/// What to do where a device has no 64-bit atomics and no lock can be taken instead.
-pub(crate) const WIDE_ATOMIC_FIX: &str = "use 32-bit elements, or use the old value if each element has one lane; 64-bit \
-    minima and maxima are an optional feature";
-
-impl From<BrokenProgram> for SoftenError {
-    fn from(broken: BrokenProgram) -> SoftenError {
-        let BrokenProgram { pass, message, fix } = broken;
-        SoftenError { message: format!("pass `{pass}` broke the program: {message}"), fix }
-    }
-}
-
-/// The same program over integers and bools alone: for every launch it gives the same bytes, or the same trap.
+/// The same program without the floats that are not native: for every launch it gives the same bytes, or the same trap.
+/// `None` where all are. Around a software op of a type that stays, floats are bitcast to their bits and back.
 ///
 /// It fails only for programs close to the limits of the language, because a float op becomes many lines.
-///
-/// ```
-/// use vyre_foundation::{text, validate::validate};
-///
-/// let source = "
-///   program @scale workgroup(64, 1, 1) {
-///     buffer @y : read_write f32[] binding 0 output
-///     %i = global_id x
-///     %x = load.f32 @y[%i]
-///     %r = mul.f32 %x, 2.5
-///     store.f32 @y[%i], %r
-///   }";
-/// let program = validate(&text::parse(source).unwrap().program).unwrap();
-/// let soft = vyre_lower::soften::soften(&program).unwrap();
-/// let printed = text::print(soft.program());
-/// assert!(printed.contains("%r   = call @soft.mul.f32(%x, 1075838976)"), "{printed}");
-/// assert!(!printed.contains("mul.f32 %x") && !printed.contains("store.f32"));
-/// ```
-pub fn soften(program: &ValidProgram) -> Result<ValidProgram, SoftenError> {
-    softened(program).map(|(program, _)| program)
-}
-
-/// The same, and what each function of the result stands for, if it stands for an op.
-pub(crate) fn softened(program: &ValidProgram) -> Result<(ValidProgram, Vec<Option<Soft>>), SoftenError> {
-    rewritten(program, &What { types: &|_| true, ops: &|_, _, _| false })
-}
-
-/// The same program with only the float types that `types` names as integers, and of the others the ops that `ops` names
-/// by op, type and operand type: for a device that has exact floats but for some. Around a soft op of a type that stays,
-/// floats are bitcast to their bits and back.
-pub fn soften_where(
-    program: &ValidProgram,
-    types: &dyn Fn(DataType) -> bool,
-    ops: &dyn Fn(ComputeOp, DataType, DataType) -> bool,
-) -> Result<ValidProgram, SoftenError> {
-    rewritten(program, &What { types, ops }).map(|(program, _)| program)
-}
-
-fn rewritten(
-    program: &ValidProgram,
-    what: &What<'_>,
-) -> Result<(ValidProgram, Vec<Option<Soft>>), SoftenError> {
-    let parts = program.parts();
-    let mut calls = Calls { own: parts.functions.len(), softs: Vec::new() };
+pub(super) fn rewrite(
+    parts: &ProgramParts,
+    native: NativeFloats<'_>,
+) -> Result<Option<Rewritten>, PrepareError> {
+    if matches!(native, NativeFloats::All) {
+        return Ok(None);
+    }
+    let what = &What(native);
+    let mut calls = Calls { own: parts.functions.len(), called: Vec::new() };
     let mut functions: Vec<Function> =
         parts.functions.iter().map(|function| soft_function(parts, what, function, &mut calls)).collect();
-    let mut body = Softener::new(parts, what, None, &mut calls).body();
+    let mut body = Rewriter::new(parts, what, None, &mut calls).body();
     let buffers: Vec<Buffer> = parts.buffers.iter().map(|buffer| soft_buffer(buffer, what)).collect();
-    if calls.softs.is_empty()
+    if calls.called.is_empty()
         && buffers == parts.buffers
         && body == parts.body
         && functions == parts.functions
     {
-        return Ok((program.clone(), vec![None; functions.len()]));
+        return Ok(None);
     }
-    let library = library(&calls.softs);
-    let stands_for = |function: &Function| {
-        let soft = calls.softs.iter().find(|soft| *soft.name() == *function.name);
-        soft.copied()
+    let library = library(&calls.called);
+    let computes = |function: &Function| {
+        let called = calls.called.iter().find(|called| *called.name() == *function.name);
+        called.copied()
     };
-    let softs = library.iter().map(stands_for).chain(functions.iter().map(|_| None)).collect();
+    let computed = library.iter().map(computes).chain(functions.iter().map(|_| None)).collect();
     let ids = calls.ids(&library);
     let bodies = functions.iter_mut().map(|function| &mut function.body);
     bodies.chain([&mut body]).for_each(|body| renumber(&mut body.block, &ids));
-    let softened = ProgramParts {
+    let rewritten = ProgramParts {
         buffers,
         functions: named_apart(library, parts).into_iter().chain(functions).collect(),
         body,
         ..ProgramParts::clone(parts)
     };
-    let sealed = Program::new(softened).map_err(|error| SoftenError::limit(error.message))?;
+    let sealed = Program::new(rewritten).map_err(|error| PrepareError::limit(error.message))?;
     let valid = validate(&sealed).map_err(|findings| {
         let limits = ["V010", "V041", "V042"];
         let broken = findings.iter().find(|finding| !limits.contains(&finding.code));
-        debug_assert!(broken.is_none(), "integer emulation broke the program: {broken:?}");
-        SoftenError::limit(findings[0].message.clone())
+        debug_assert!(broken.is_none(), "software floats broke the program: {broken:?}");
+        PrepareError::limit(findings[0].message.clone())
     })?;
-    Ok((valid, softs))
+    Ok(Some((valid, computed)))
 }
 
-/// What is to become integers.
-struct What<'a> {
-    types: &'a dyn Fn(DataType) -> bool,
-    ops: &'a dyn Fn(ComputeOp, DataType, DataType) -> bool,
-}
+/// What becomes integers.
+struct What<'a>(NativeFloats<'a>);
 
 impl What<'_> {
     fn is_soft(&self, ty: DataType) -> bool {
-        ty.is_float() && (self.types)(ty)
+        ty.is_float() && !self.0.has_type(ty)
     }
 
     fn is_soft_op(&self, op: ComputeOp, ty: DataType, source: DataType) -> bool {
-        (ty.is_float() || source.is_float()) && (self.ops)(op, ty, source)
+        (ty.is_float() || source.is_float()) && !self.0.has_op(op, ty, source)
     }
 
     fn in_register(&self, ty: DataType) -> DataType {
@@ -192,12 +125,12 @@ pub(crate) enum Routine {
 
 /// A function of the library: a routine of a type, for casts the type they give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Soft {
+pub(crate) struct LibraryFunction {
     pub(crate) routine: Routine,
     pub(crate) ty: DataType,
 }
 
-impl Soft {
+impl LibraryFunction {
     pub(crate) fn name(self) -> String {
         match self.routine {
             Routine::Cast { from } => format!("soft.cast.{}.from.{from}", self.ty),
@@ -209,24 +142,26 @@ impl Soft {
 /// The functions that rewritten lines call. Until all are known, the library's are numbered behind the program's own.
 struct Calls {
     own: usize,
-    softs: Vec<Soft>,
+    called: Vec<LibraryFunction>,
 }
 
 impl Calls {
-    fn id(&mut self, soft: Soft) -> FunctionId {
-        let at = self.softs.iter().position(|known| *known == soft).unwrap_or_else(|| {
-            self.softs.push(soft);
-            self.softs.len() - 1
+    fn id(&mut self, function: LibraryFunction) -> FunctionId {
+        let at = self.called.iter().position(|known| *known == function).unwrap_or_else(|| {
+            self.called.push(function);
+            self.called.len() - 1
         });
         FunctionId((self.own + at) as u32)
     }
 
-    /// Where each function stands once the library is above the program's own.
+    /// Where each function is located once the library is above the program's own.
     fn ids(&self, library: &[Function]) -> Vec<FunctionId> {
-        let place = |soft: &Soft| library.iter().position(|function| *function.name == *soft.name());
-        let softs = self.softs.iter().map(|soft| place(soft).expect("the library has what it was asked for"));
+        let place =
+            |called: &LibraryFunction| library.iter().position(|function| *function.name == *called.name());
+        let called =
+            self.called.iter().map(|called| place(called).expect("the library has what it was asked for"));
         let own = (0..self.own).map(|id| library.len() + id);
-        own.chain(softs).map(|id| FunctionId(id as u32)).collect()
+        own.chain(called).map(|id| FunctionId(id as u32)).collect()
     }
 }
 
@@ -240,12 +175,12 @@ fn renumber(block: &mut Block, ids: &[FunctionId]) {
 }
 
 /// The functions asked for and those they call, each above its callers.
-fn library(softs: &[Soft]) -> Vec<Function> {
+fn library(called: &[LibraryFunction]) -> Vec<Function> {
     let built = Program::build("soft", [1, 1, 1], |k| {
         let formats = Formats::new(k);
-        for soft in softs {
-            let name = soft.name();
-            match (soft.routine, soft.ty) {
+        for function in called {
+            let name = function.name();
+            match (function.routine, function.ty) {
                 (Routine::Cast { from }, ty) => formats.declare_cast(ty, from, &name),
                 (routine, DataType::F16) => arithmetic::declare(&formats.f16, routine, &name),
                 (routine, DataType::BF16) => arithmetic::declare(&formats.bf16, routine, &name),
@@ -299,6 +234,6 @@ fn soft_function(parts: &ProgramParts, what: &What<'_>, function: &Function, cal
         name: function.name.clone(),
         params: function.params.iter().map(|(value, ty)| (*value, soft(*ty))).collect(),
         result: function.result.map(soft),
-        body: Softener::new(parts, what, Some(function), calls).body(),
+        body: Rewriter::new(parts, what, Some(function), calls).body(),
     }
 }

@@ -189,14 +189,14 @@ impl<'k, W: Word> Format<'k, W> {
     }
 
     fn pack_body(&self, (sign, exponent, digits): (Val<'k, W>, Val<'k, i32>, Val<'k, W>)) -> Val<'k, W> {
-        let below = (1 - exponent).clamp(0, W::BITS as i32 - 1);
+        let below = (1 - exponent).max(0).min(W::BITS as i32 - 1);
         let digits = shift_right(digits, below.cast::<u32>(), self.word(1));
         let kept = digits >> self.spare_bits();
         // What is dropped, at the top of the word; half of the last place is its top bit alone.
         let rest = digits << (self.fraction_bits + 1);
         let up = (rest | (kept & c::<W>(1))).gt(c::<W>(1 << (W::BITS - 1)));
         // The leading digit adds one to the exponent field, and so does a carry out of the rounding.
-        let field = (exponent.clamp(1, self.exponent_max() as i32) - 1).cast::<W>();
+        let field = (exponent.max(1).min(self.exponent_max() as i32) - 1).cast::<W>();
         let magnitude = (field << self.fraction_bits) + kept + up.cast::<W>();
         sign | magnitude.min(c::<W>(self.infinity()))
     }
