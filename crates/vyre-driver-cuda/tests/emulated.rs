@@ -234,7 +234,8 @@ fn freed_memory_is_used_again() {
     }
     let backend = first();
     for at in 0..100 {
-        let resource = backend.allocate_resident(300_000).unwrap_or_else(|error| panic!("turn {at}: {error}"));
+        let resource =
+            backend.allocate_resident(300_000).unwrap_or_else(|error| panic!("turn {at}: {error}"));
         backend.free_resident(resource).expect("it is free");
         works(&backend);
     }
@@ -359,13 +360,18 @@ fn forms(backend: &CudaBackend) -> Vec<BackendError> {
 
     // The memory that it leaves to the next one is not zero.
     let (input, expected) = (words(1..BYTES as u32 / 4 + 1), words(2..BYTES as u32 / 4 + 2));
-    see(backend.dispatch(&increment(), &[&input[..]].map(<[u8]>::to_vec), &DispatchConfig::default()).map(|out| {
-        assert!(out[0] == expected, "increment");
-    }));
+    see(backend.dispatch(&increment(), &[&input[..]].map(<[u8]>::to_vec), &DispatchConfig::default()).map(
+        |out| {
+            assert!(out[0] == expected, "increment");
+        },
+    ));
     let partial = program("%first = eq.u32 %i, 0\n if %first { store.u32 @y[0], 7 }");
     for config in [&sized, &stoppable] {
         see(backend.dispatch(&partial, &[], config).map(|out| {
-            assert!(out[0][..4] == words([7]) && out[0][4..].iter().all(|byte| *byte == 0), "what no lane writes");
+            assert!(
+                out[0][..4] == words([7]) && out[0][4..].iter().all(|byte| *byte == 0),
+                "what no lane writes"
+            );
         }));
     }
     let trapping = program("trap 9");
@@ -403,7 +409,8 @@ fn repeated(backend: &CudaBackend, count: u32) -> Result<(), BackendError> {
     let resources = [backend.allocate_resident(256)?];
     let ran = (|| {
         backend.upload_resident(&resources[0], &words(0..64))?;
-        let step = ResidentDispatchStep { program: &program, resources: &resources, grid_override: Some([1, 1, 1]) };
+        let step =
+            ResidentDispatchStep { program: &program, resources: &resources, grid_override: Some([1, 1, 1]) };
         let range = ResidentReadRange { resource: &resources[0], byte_offset: 0, byte_len: 256 };
         let mut out = Vec::new();
         backend.dispatch_resident_repeated_sequence_read_ranges_into(

@@ -182,10 +182,14 @@ impl Context {
         let left = [
             ("events", driver.events.all().iter().filter(|event| event.context == self.handle).count()),
             ("modules", driver.modules.all().iter().filter(|module| module.context == self.handle).count()),
-            ("streams", driver.streams.all().iter().filter(|stream| stream.context.handle == self.handle).count()),
+            (
+                "streams",
+                driver.streams.all().iter().filter(|stream| stream.context.handle == self.handle).count(),
+            ),
             ("graphs", graphs),
         ];
-        let left: Vec<_> = left.iter().filter(|(_, count)| *count > 0).map(|(what, n)| format!("{n} {what}")).collect();
+        let left: Vec<_> =
+            left.iter().filter(|(_, count)| *count > 0).map(|(what, n)| format!("{n} {what}")).collect();
         if !left.is_empty() {
             complain(&format!("leaks: a context is destroyed, and these are left: {}", left.join(", ")));
             std::process::abort();
