@@ -38,20 +38,23 @@ impl Interpreter {
         let admission = launch.admission;
         let name = admission.program.program().name();
         let _span = tracing::trace_span!("launch", program = name, grid = ?admission.grid).entered();
-        let same = |a: &Memory, b: &Memory| std::ptr::eq(a, b);
         let memories: Vec<&Memory> = launch.memories().collect();
         let mut buffers = Vec::with_capacity(memories.len());
-        for (at, memory) in memories.iter().enumerate() {
-            // Memory that is only read may be bound twice: all but its last use are copies.
-            let again = memories[at + 1..].iter().any(|other| same(other, memory));
-            buffers.push(if again { memory.bytes().clone() } else { std::mem::take(&mut *memory.bytes()) });
+        for (memory, plan) in memories.iter().zip(&admission.bindings) {
+            // Other dispatches may read what this one only reads, so that is copied. What is written is bound once.
+            buffers.push(match admission.parts().buffer(plan.buffer).is_writable() {
+                true => std::mem::take(&mut *memory.bytes()),
+                false => memory.bytes().clone(),
+            });
         }
         let reason = || if self.is_lost() { Some(lost()) } else { stop.reason() };
         let must_stop = || reason().is_some();
         let options = Options { stop: Some(&must_stop), ..Options::default() };
         let result = run_in_place(admission, &mut buffers, &options);
-        for (memory, bytes) in memories.iter().zip(buffers) {
-            *memory.bytes() = bytes;
+        for ((memory, plan), bytes) in memories.iter().zip(&admission.bindings).zip(buffers) {
+            if admission.parts().buffer(plan.buffer).is_writable() {
+                *memory.bytes() = bytes;
+            }
         }
         let stats = result.map_err(|error| match error {
             RunError::Stopped => reason().unwrap_or(BackendError::Cancelled),
