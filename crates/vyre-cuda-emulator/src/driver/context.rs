@@ -179,13 +179,13 @@ impl Context {
         }
         let is_last = driver.contexts.all().iter().all(|other| other.handle == self.handle);
         let graphs = if is_last { driver.graphs.all().len() + driver.execs.all().len() } else { 0 };
+        // The legacy stream is the context's own.
+        let is_left =
+            |stream: &Stream| stream.context.handle == self.handle && !matches!(stream.kind, Kind::Legacy);
         let left = [
             ("events", driver.events.all().iter().filter(|event| event.context == self.handle).count()),
             ("modules", driver.modules.all().iter().filter(|module| module.context == self.handle).count()),
-            (
-                "streams",
-                driver.streams.all().iter().filter(|stream| stream.context.handle == self.handle).count(),
-            ),
+            ("streams", driver.streams.all().iter().filter(|stream| is_left(stream)).count()),
             ("graphs", graphs),
         ];
         let left: Vec<_> =

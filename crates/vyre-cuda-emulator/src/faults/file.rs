@@ -8,7 +8,7 @@ use super::{Effect, Rule, When};
 use std::collections::HashSet;
 
 /// Rules of the same file that devices keep, not the compiler: others read them.
-const DEVICE_RULES: [&str; 3] = ["launch", "allocation", "copy"];
+const DEVICE_RULES: [&str; 4] = ["launch", "allocation", "copy", "call"];
 
 /// Expressions nest no deeper than their line is long, so this bounds the stack that reading them needs.
 const LINE_BYTES_MAX: usize = 1000;

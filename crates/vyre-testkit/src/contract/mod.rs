@@ -15,7 +15,7 @@ mod process;
 pub use calls::*;
 pub use life::*;
 pub use memory::*;
-pub use process::{LIMIT, in_own_process};
+pub use process::{LIMIT, in_own_process, is_own_process};
 
 use std::fmt::Debug;
 use std::ops::Deref;

@@ -14,7 +14,7 @@ pub const LIMIT: Duration = Duration::from_secs(300);
 /// # Panics
 /// If the child fails, crashes or does not end.
 pub fn in_own_process(test: &str, variables: &[(&str, &str)], limit: Duration) -> bool {
-    if std::env::var(ALONE).is_ok_and(|alone| alone == test) {
+    if is_own_process(test) {
         return true;
     }
     let program = std::env::current_exe().expect("this test has a program");
@@ -23,6 +23,11 @@ pub fn in_own_process(test: &str, variables: &[(&str, &str)], limit: Duration) -
     let ended = wait(child.spawn().expect("a test can be started"), limit);
     assert!(ended.success(), "{test} in a process of its own, with {variables:?}: {ended}");
     false
+}
+
+/// Whether this process is the one that [`in_own_process`] started for that test.
+pub fn is_own_process(test: &str) -> bool {
+    std::env::var(ALONE).is_ok_and(|alone| alone == test)
 }
 
 fn wait(mut child: Child, limit: Duration) -> ExitStatus {
