@@ -365,7 +365,7 @@ fn forms(backend: &CudaBackend) -> Vec<BackendError> {
             assert!(out[0] == expected, "increment");
         },
     ));
-    let partial = program("%first = eq.u32 %i, 0\n if %first { store.u32 @y[0], 7 }");
+    let partial = program("%first = eq.u32 %i, 0\n if %first {\n store.u32 @y[0], 7\n }");
     for config in [&sized, &stoppable] {
         see(backend.dispatch(&partial, &[], config).map(|out| {
             assert!(
