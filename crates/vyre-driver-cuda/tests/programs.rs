@@ -90,6 +90,52 @@ fn a_loop_without_trips(k: &Kernel) {
     }
 }
 
+/// A loop that holds the sum of its products and has no trips, directly behind stores to a factor that lanes read after it.
+fn a_sum_without_trips(k: &Kernel) {
+    let (x, y) = (k.read::<u32>("x", 0), k.read_write::<u32>("y", 1).output());
+    let z = k.read_write::<i32>("z", 2).output();
+    let (a, b) = (k.workgroup::<i8>("a", 64 * 32), k.workgroup::<i8>("b", 16 * 32));
+    let c = k.workgroup::<i32>("c", 64 * 16);
+    let lane = k.local_index();
+    // Beyond the end there is 0.
+    let trips = x.at(600);
+    k.if_(lane.lt(32), || put_bytes(b, lane, four(x, lane)));
+    put_bytes(a, lane, four(x, lane));
+    k.for_((0, trips), |_| k.mma(TILE, (c, 0), (a, 0), (b, 0)));
+    k.barrier();
+    y.put(lane, a.at((lane * 16 + 53) & (64 * 32 - 1)).bitcast::<u32>());
+    for at in 0..64 * 16 / LANES {
+        z.put(lane + at * LANES, c.at(lane + at * LANES));
+    }
+}
+
+/// Products whose sum is read in their loop, and products that add to two sums of which each has a part of the other.
+fn sums_that_are_read(k: &Kernel) {
+    let (x, y) = (k.read::<u32>("x", 0), k.read_write::<u32>("y", 1).output());
+    let z = k.read_write::<i32>("z", 2).output();
+    let (a, b) = (k.workgroup::<i8>("a", 64 * 32), k.workgroup::<i8>("b", 16 * 32));
+    let (c, d) = (k.workgroup::<i32>("c", 64 * 16), k.workgroup::<i32>("d", 64 * 16 + 16));
+    let lane = k.local_index();
+    k.if_(lane.lt(32), || put_bytes(b, lane, four(x, lane)));
+    put_bytes(a, lane, four(x, lane));
+    let sum = k.var(0i32);
+    // Too many trips to be written out.
+    k.for_((0, 40), |_| {
+        k.mma(TILE, (c, 0), (a, 0), (b, 0));
+        k.barrier();
+        sum.update(|sum| sum * 3 + c.at(lane));
+    });
+    k.for_((0, 40), |_| {
+        k.mma(TILE, (d, 0), (a, 0), (b, 0));
+        k.mma(TILE, (d, 16), (a, 0), (b, 0));
+    });
+    k.barrier();
+    y.put(lane, sum.get().bitcast::<u32>());
+    for at in 0..64 * 16 / LANES {
+        z.put(lane + at * LANES, d.at(lane + at * LANES));
+    }
+}
+
 fn programs() -> Vec<Program> {
     let build = |name, body: fn(&Kernel)| {
         Program::build(name, [LANES, 1, 1], body).expect("the program is well formed")
@@ -98,6 +144,8 @@ fn programs() -> Vec<Program> {
         build("words_that_change", words_that_change),
         build("a_product_between", a_product_between),
         build("a_loop_without_trips", a_loop_without_trips),
+        build("a_sum_without_trips", a_sum_without_trips),
+        build("sums_that_are_read", sums_that_are_read),
     ]
 }
 

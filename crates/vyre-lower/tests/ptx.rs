@@ -138,8 +138,10 @@ fn native_features_are_instructions() {
     for (source, instruction) in cases {
         let program = text::parse(&source).unwrap_or_else(|findings| panic!("{findings:?}")).program;
         let program = validate(&program).unwrap_or_else(|findings| panic!("{findings:?}"));
-        let module = lower(&program, &Options { sm: 90, poll: false }).expect("it is small");
-        assert!(module.source.contains(instruction), "no {instruction} in {}", module.source);
+        for sm in [80, 90] {
+            let module = lower(&program, &Options { sm, poll: false }).expect("it is small");
+            assert!(module.source.contains(instruction), "no {instruction} in {}", module.source);
+        }
     }
 }
 
@@ -168,10 +170,10 @@ fn neighbours_share_threads_in_generated_programs() {
 }
 
 /// The instructions of the op alone, behind those of its operands.
-fn code_of_op(source: &str, _: usize) -> String {
+fn code_of_op(source: &str, sm: u32) -> String {
     // Lanes that meet have a thread each.
     let source = source.replace("  store.", "  barrier\n  store.");
-    let module = lower(&parsed(&source), &Options { sm: 90, poll: false }).expect("it is small");
+    let module = lower(&parsed(&source), &Options { sm, poll: false }).expect("it is small");
     let lines: Vec<&str> = module.source.lines().collect();
     let first = lines.iter().rposition(|line| line.contains("ld.global")).expect("it has operands");
     let code = lines[first + 1..].iter().take_while(|line| !line.contains("bar"));
@@ -180,7 +182,46 @@ fn code_of_op(source: &str, _: usize) -> String {
 
 #[test]
 fn every_op_reads_well() {
-    expect_file!["ptx/ops.txt"].assert_eq(&ops_text(code_of_op));
+    expect_file!["ptx/ops.txt"].assert_eq(&ops_text(|source, _| code_of_op(source, 90)));
+}
+
+/// What older devices compute otherwise: bf16 before sm_80.
+#[test]
+fn ops_of_bf16_read_well() {
+    let mut text = String::new();
+    for sm in [70, 80] {
+        for (op, args) in [("add", "%a, %b"), ("fma", "%a, %b, %c")] {
+            text += &format!(
+                "{op}.bf16 on sm_{sm}\n{}\n",
+                code_of_op(&on_bf16(&format!("{op}.bf16 {args}"), "bf16"), sm)
+            );
+        }
+        for from in ["u32", "i32", "u64", "i64", "f16", "f32", "f64"] {
+            text += &format!(
+                "cast.bf16 of {from} on sm_{sm}\n{}\n",
+                code_of_op(&on_bf16("cast.bf16 %a", from), sm)
+            );
+        }
+    }
+    expect_file!["ptx/ops_of_bf16.txt"].assert_eq(&text);
+}
+
+/// A program that computes one value of bf16 from one of another type.
+fn on_bf16(op: &str, from: &str) -> String {
+    format!(
+        "program @p workgroup(64, 1, 1) {{
+           buffer @x : read       {from}[] binding 0
+           buffer @y : read_write bf16[]   binding 1 output
+           %i = global_id x
+           %a = load.{from} @x[%i]
+           %j = shl.u32 %i, 1
+           %b = load.{from} @x[%j]
+           %k = shl.u32 %j, 1
+           %c = load.{from} @x[%k]
+           %r = {op}
+           store.bf16 @y[%i], %r
+         }}"
+    )
 }
 
 fn check_module(name: &str, program: &ValidProgram, options: &Options) {

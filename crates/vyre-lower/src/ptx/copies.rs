@@ -127,10 +127,6 @@ impl Emit<'_> {
         self.copies.at_start = self.copies.groups.clone();
     }
 
-    pub(super) fn begin_copies(&mut self) {
-        self.copies.groups = self.copies.at_start.clone();
-    }
-
     /// The next trip begins: its groups are those that it is emitted for, or empty ones in their place.
     pub(super) fn hand_copies_over(&mut self) {
         self.close_group();
@@ -139,7 +135,7 @@ impl Emit<'_> {
             for _ in 0..self.copies.at_start.len() {
                 self.line("cp.async.commit_group;");
             }
-            self.begin_copies();
+            self.copies.groups.clone_from(&self.copies.at_start);
         }
     }
 }

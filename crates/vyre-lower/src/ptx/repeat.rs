@@ -149,12 +149,9 @@ impl Emit<'_> {
     /// No loop at all.
     fn straight(&mut self, counter: Value, lo: Operand, step: u32, body: &Block, trips: u32) {
         let start = self.site + 1;
-        let lo = lo.literal().map_or(0, |lo| lo.bits() as u32);
+        let lo = lo.literal().expect("the trips are known, so the bounds are literals").bits() as u32;
         let end = self.new_label();
-        if trips == 0 {
-            walk(body, |_, _, _| self.site += 1);
-            self.site += 1;
-        }
+        debug_assert_ne!(trips, 0, "the optimiser leaves no loop that is known to have no trips");
         for trip in 0..trips {
             let i = self.constant(Literal::u32(lo + trip * step));
             self.trip(counter, i, body, start, end);

@@ -248,7 +248,6 @@ impl Emit<'_> {
             self.pending = true;
             let first = if held.ahead == 0 { 0 } else { held.factors.len() - 1 - held.ahead };
             self.reading = held.factors[first..].to_vec();
-            self.begin_copies();
         }
     }
 
