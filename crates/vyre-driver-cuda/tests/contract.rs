@@ -128,4 +128,6 @@ fn times_on_the_devices_clock_are_within_those_of_the_host() {
     let timed = timed.expect("it runs");
     let device = timed.device_ns.expect("events measure it");
     assert!(0 < device && device <= timed.wall_ns, "{device} of {}", timed.wall_ns);
+    let enqueue = timed.enqueue_ns.expect("the host measures it");
+    assert!(0 < enqueue && enqueue <= timed.wall_ns, "{enqueue} of {}", timed.wall_ns);
 }

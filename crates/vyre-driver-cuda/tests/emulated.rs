@@ -206,6 +206,29 @@ fn a_device_after_a_timeout_of_its_own_recovers() {
     losses("a_device_after_a_timeout_of_its_own_recovers", "timeout");
 }
 
+/// Each error after which a context is of no use, by its name in a file of faults.
+#[test]
+fn a_device_recovers_from_every_error_that_poisons_a_context() {
+    let errors = [
+        "misaligned address",
+        "illegal instruction",
+        "invalid address space",
+        "invalid pc",
+        "stack error",
+        "assert",
+        "launch failed",
+        "unknown",
+    ];
+    let faults: String =
+        (0..).zip(errors).map(|(at, error)| format!("launch {}: {error}\n", 4 + 7 * at)).collect();
+    if !on_emulated("a_device_recovers_from_every_error_that_poisons_a_context", "sm_90", &faults) {
+        return;
+    }
+    let codes = survive(&first(), 80);
+    assert!(codes.len() >= errors.len(), "{codes:?}");
+    assert!(codes.iter().all(|code| *code == ErrorCode::DeviceLost), "{codes:?}");
+}
+
 /// Whatever a backend made is destroyed before its context.
 #[test]
 fn nothing_is_left_of_a_backend() {
@@ -380,6 +403,7 @@ fn forms(backend: &CudaBackend) -> Vec<BackendError> {
         Err(BackendError::Trap { .. }) => {}
         Err(error) => see(Err(error)),
     }
+    see(trap_within_a_sequence(backend, &trapping));
     let barrier = program(
         "store.u32 @y[%i], %i
          grid_barrier
@@ -401,6 +425,28 @@ fn forms(backend: &CudaBackend) -> Vec<BackendError> {
         pipeline.dispatch(&[], &sized).map(|out| assert!(out[0] == words(vec![5; BYTES / 4]), "kept"))
     }));
     errors
+}
+
+/// One launch of several traps, and the others have no trap.
+fn trap_within_a_sequence(backend: &CudaBackend, trapping: &Program) -> Result<(), BackendError> {
+    let program = increment();
+    let resources = [backend.allocate_resident(256)?];
+    let [first, second] = [&program, trapping].map(|program| ResidentDispatchStep {
+        program,
+        resources: &resources,
+        grid_override: Some([1, 1, 1]),
+    });
+    let uploaded = backend.upload_resident(&resources[0], &words(0..64));
+    let ran = uploaded.and_then(|()| {
+        match backend.dispatch_resident_sequence_read_ranges_into(&[first, second, first], &[], &mut []) {
+            Ok(_) => panic!("a trap was lost"),
+            Err(BackendError::Trap { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
+    });
+    let [resource] = resources;
+    let freed = backend.free_resident(resource);
+    ran.and(freed)
 }
 
 /// Increments so often, as a repeated sequence.
@@ -438,7 +484,7 @@ fn failing_calls(test: &str, step: u32) {
     let backend =
         (0..step).find_map(|_| numbered(0).ok()).expect("some of so many calls in a row do not fail");
     let mut failed = 0;
-    for at in 0..60 {
+    for at in 0..150 {
         let errors = turn(&backend, at).err().into_iter().chain(forms(&backend));
         for error in errors {
             failed += 1;
@@ -451,7 +497,12 @@ fn failing_calls(test: &str, step: u32) {
             (0..step).find_map(|_| backend.try_recover().ok()).expect("it recovers");
         }
     }
-    assert!(failed > 0, "no turn of 60 failed");
+    assert!(failed > 0, "no turn failed");
+}
+
+#[test]
+fn calls_that_fail_all_the_time_are_errors() {
+    failing_calls("calls_that_fail_all_the_time_are_errors", 13);
 }
 
 #[test]

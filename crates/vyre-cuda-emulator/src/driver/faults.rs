@@ -9,9 +9,9 @@
 //! copy 4: fails
 //! call every 50: invalid value
 //! ```
-//! A call is one of any function that needs a context: it returns the code, and does nothing. Events are counted from 1 in the order of the calls, over all devices of the process; a graph's launches count when the
-//! graph is launched. A code that a call itself would return comes back from the call; any other happens on the stream and
-//! poisons the context.
+//! A call is one of any function that needs a context: it returns the code, and does nothing. Events are counted from 1 in the
+//! order of the calls, over all devices of the process; a graph's launches count when the graph is launched. A code that a call
+//! itself would return comes back from the call; any other happens on the stream and poisons the context.
 //! Not here: rules that begin with `miscompile`, `crash` or `refuse`, and the indented lines below them.
 
 use super::{Call, invalid};
@@ -63,7 +63,7 @@ pub(super) struct Hooks {
 }
 
 /// Names of what can happen, with the code that comes of it.
-const FAULTS: [(&str, Code); 15] = [
+const FAULTS: [(&str, Code); 16] = [
     ("lost", Code::LaunchFailed),
     ("fails", Code::LaunchFailed),
     ("launch failed", Code::LaunchFailed),
@@ -71,6 +71,7 @@ const FAULTS: [(&str, Code); 15] = [
     ("illegal address", Code::IllegalAddress),
     ("misaligned address", Code::MisalignedAddress),
     ("illegal instruction", Code::IllegalInstruction),
+    ("invalid address space", Code::InvalidAddressSpace),
     ("invalid pc", Code::InvalidPc),
     ("stack error", Code::HardwareStackError),
     ("assert", Code::Assert),
