@@ -5,7 +5,7 @@
 //! (types and scopes), then uniformity. Each finding stands alone: a value whose type is unknown because its own line
 //! is wrong is not reported again where it is used.
 //!
-//! A program is immutable, so it keeps its verdict and the facts that each launch asks for ([`Proof`]): all clones of a
+//! A program is immutable, so it keeps its verdict and the facts that each launch asks for (`Proof`): all clones of a
 //! program are validated once.
 //!
 //! What is checked, by code ([`RULES`] has each with a wrong and a right program):
