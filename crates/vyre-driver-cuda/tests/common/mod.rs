@@ -20,7 +20,7 @@ pub(crate) fn backend(test: &str) -> Option<CudaBackend> {
         Ok(backend) => Some(backend),
         Err(error) => {
             // Where devices are emulated there is one, or something is wrong.
-            assert!(std::env::var_os("VYRE_TEST_DEVICE_EXPECTED").is_none(), "{test}: {error}");
+            assert!(std::env::var_os("VYRE_DEVICE_EXPECTED").is_none(), "{test}: {error}");
             eprintln!("SKIP {test} on cuda: {error}");
             None
         }
