@@ -102,7 +102,7 @@ pub(crate) struct Affine {
 }
 
 impl Affine {
-    /// Whether the two surely differ.
+    /// Whether the two are known to differ.
     pub(crate) fn is_apart_from(&self, other: &Affine) -> bool {
         self.root == other.root && self.times == other.times && self.plus != other.plus
     }
